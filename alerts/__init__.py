@@ -1,0 +1,1 @@
+"""Objectives, recording and alerting rules, and the PromQL they share with the boards."""

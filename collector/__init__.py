@@ -1,0 +1,1 @@
+"""The way in: engines and gateways to signals to levels. Knows no back end."""

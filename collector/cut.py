@@ -1,0 +1,161 @@
+"""Records to snapshot: pods from their targets, pools from pods, the cluster from pools. Reads only, changes nothing."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from collector import scoring
+from collector.clock import Instant
+from collector.health import Limits
+from collector.model import Adapters
+from collector.rollup import Parts, combine, finish, parts_of, without_means
+from collector.scoring import Full
+from collector.signals import REPORTING, SHARES, SIGNALS, Lane, Level, State
+from collector.snapshot import Endpoint, Row, Snapshot
+from collector.totals import Child, Totals
+from collector.track import Track
+
+_STATE_ORDER = (State.FRESH, State.WARMING, State.NO_PROGRESS, State.STALE, State.TERMINATING, State.DOWN)
+"""A pod is in the best state of its targets: it can serve as long as one of them can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod at the moment of the cut, with the parts that roll up."""
+
+    tracks: tuple[Track, ...]
+    state: State
+    states: Counter[State]
+    parts: Parts
+    gauges: Mapping[str, float]
+    adapters: tuple[Adapters, ...]
+
+
+def endpoint(track: Track, now: Instant, limits: Limits) -> Endpoint:
+    """One target as the picker sees it."""
+    state = track.state(now.mono, limits)
+    carries = state in REPORTING
+    return Endpoint(
+        target=track.target, state=state, engine=track.engine, model=track.model,
+        sampled_at=track.last_good.wall if track.last_good else None,
+        age_seconds=now.mono - track.last_good.mono if track.last_good else None,
+        gauges=track.gauges(now.mono, limits) if carries else {},
+        adapters=track.adapters() if carries else None,
+        prefix_cache_hit_ratio=track.totals.share("prefix_cache_hit_ratio", now.mono, limits.window) if carries else None,
+        failure=track.failure,
+    )  # fmt: skip
+
+
+def make_pod(tracks: Sequence[Track], now: float, limits: Limits) -> Pod:
+    """Fold the targets of one pod; only reporting ones carry values."""
+    by_track = [(track, track.state(now, limits)) for track in tracks]
+    state = min((state for _, state in by_track), key=_STATE_ORDER.index)
+    reporting = [track for track, state in by_track if state in REPORTING]
+    parts = combine(parts_of(track.gauges(now, limits)) for track in reporting)
+    return Pod(tracks=tuple(tracks), state=state, states=Counter(state for _, state in by_track), parts=parts,
+               gauges=finish(parts), adapters=tuple(one for track in reporting if (one := track.adapters()) is not None),
+               )  # fmt: skip
+
+
+def _adapter_counts(adapters: Iterable[Adapters]) -> dict[str, float]:
+    known = list(adapters)
+    counts: dict[str, float] = {}
+    if any(one.running is not None for one in known):
+        counts["adapters_running"] = float(len(frozenset().union(*(one.running or () for one in known))))
+    if any(one.waiting is not None for one in known):
+        counts["adapters_waiting"] = float(len(frozenset().union(*(one.waiting or () for one in known))))
+    return counts
+
+
+def _of_level(level: Level, gauges: Mapping[str, float]) -> dict[Child, float]:
+    return {(name, ""): value for name, value in gauges.items() if level in SIGNALS[name].levels}
+
+
+def _shares(level: Level, totals: Totals, now: float, window: float) -> dict[Child, float]:
+    ratios = ((name, totals.share(name, now, window)) for name in SHARES if level in SIGNALS[name].levels)
+    return {(name, ""): ratio for name, ratio in ratios if ratio is not None}
+
+
+def _one_hot(signal: str, counts: Mapping[State, int]) -> dict[Child, float]:
+    return {(signal, state): float(counts.get(state, 0)) for state in State}
+
+
+def pod_row(pod: Pod, totals: Totals, cluster: str, now: Instant, limits: Limits) -> Row:
+    """A pod's row. Load gauges only while it reports; state, age and info always."""
+    target = pod.tracks[0].target
+    gauges: dict[Child, float] = _one_hot("state", {pod.state: 1}) | _one_hot("targets", pod.states)
+    if pod.state in REPORTING:
+        gauges |= _of_level(Level.POD, {**pod.gauges} | _adapter_counts(pod.adapters))
+        gauges |= _shares(Level.POD, totals, now.mono, limits.window)
+    last = max((track.last_good.wall for track in pod.tracks if track.last_good), default=None)
+    if last is not None:
+        gauges["last_sample_timestamp_seconds", ""] = last
+    for lane in Lane:
+        ages = [age for track in pod.tracks if (age := track.age(lane, now.mono)) is not None]
+        if ages:
+            gauges["signal_age_seconds", lane] = min(ages)
+    seen = max(pod.tracks, key=lambda track: bool(track.engine))
+    info = {"engine": seen.engine, "version": "", "model": seen.model, "role": target.role, "node": target.node,
+            "accelerator": target.accelerator, "cost_tier": target.cost_tier}  # fmt: skip
+    return Row(level=Level.POD, labels=(cluster, target.namespace, target.pool, target.pod), gauges=gauges,
+               counters=dict(totals.counters), histograms=totals.histograms(), info=info)  # fmt: skip
+
+
+def newest(pods: Mapping[tuple[str, str, str], Pod]) -> dict[tuple[str, str, str], Pod]:
+    """Of pods with equal labels the newest that stays: a successor can stand beside its namesake, a series only once."""
+    best: dict[tuple[str, str, str], tuple[bool, float, tuple[str, str, str]]] = {}
+    for key, pod in pods.items():
+        shown_as = (*key[:2], pod.tracks[0].target.pod)
+        stays = any(not track.target.terminating for track in pod.tracks)
+        rank = (stays, max(track.joined.mono for track in pod.tracks), key)
+        best[shown_as] = max(best.get(shown_as, rank), rank)
+    return {key: pods[key] for *_, key in best.values()}
+
+
+def load_gauges(
+    level: Level, pods: Sequence[Pod], totals: Totals, now: float, *, limits: Limits, full: Full
+) -> dict[Child, float]:
+    """Gauges of a pool or cluster from its pods."""
+    reporting = [pod for pod in pods if pod.state in REPORTING]
+    settled = [pod for pod in reporting if pod.state is not State.WARMING]
+    parts = combine(pod.parts if pod.state is not State.WARMING else without_means(pod.parts) for pod in reporting)
+    gauges = finish(parts) | _adapter_counts(one for pod in reporting for one in pod.adapters)
+    fills = [fill for pod in settled if (fill := scoring.saturation(pod.gauges, full)) is not None]
+    if fills:
+        gauges["saturation_ratio"] = math.fsum(fills) / len(fills)
+    loads = [load for pod in settled if (load := scoring.load(pod.gauges)) is not None]
+    if (uneven := scoring.imbalance(loads)) is not None:
+        gauges["imbalance_ratio"] = uneven
+    if pods:
+        gauges["reporting_ratio"] = len(reporting) / len(pods)
+    counts = Counter(pod.state for pod in pods)
+    return _of_level(level, gauges) | _one_hot("pods", counts) | _shares(level, totals, now, limits.window)
+
+
+def cut(
+    cluster: str, info: Mapping[str, str], tracks: Iterable[Track], pod_totals: Mapping[tuple[str, str, str], Totals],
+    pool_totals: Mapping[tuple[str, str], tuple[Totals, str]], cluster_totals: Totals, now: Instant, *,
+    limits: Limits, full: Full,
+) -> Snapshot:  # fmt: skip
+    """Everything at `now`."""
+    by_pod: dict[tuple[str, str, str], list[Track]] = defaultdict(list)
+    for track in sorted(tracks, key=lambda one: one.target.key):
+        by_pod[track.target.pod_key].append(track)
+    pods = {key: make_pod(group, now.mono, limits) for key, group in sorted(by_pod.items())}
+    pod_rows = tuple(pod_row(pod, pod_totals.get(key, Totals()), cluster, now, limits) for key, pod in newest(pods).items())
+    pool_rows = []
+    for pool_key, (totals, model) in sorted(pool_totals.items()):
+        members = [pod for key, pod in pods.items() if key[:2] == pool_key]
+        engines = sorted({row.info["engine"] for row in pod_rows if row.labels[1:3] == pool_key and row.info["engine"]})
+        pool_rows.append(Row(
+            level=Level.POOL, labels=(cluster, *pool_key), counters=dict(totals.counters), histograms=totals.histograms(),
+            gauges=load_gauges(Level.POOL, members, totals, now.mono, limits=limits, full=full),
+            info={"model": model, "engine": ",".join(engines)},
+        ))  # fmt: skip
+    whole = Row(
+        level=Level.CLUSTER, labels=(cluster,), counters=dict(cluster_totals.counters), histograms=cluster_totals.histograms(),
+        gauges=load_gauges(Level.CLUSTER, list(pods.values()), cluster_totals, now.mono, limits=limits, full=full), info=info,
+    )  # fmt: skip
+    endpoints = tuple(endpoint(track, now, limits) for group in by_pod.values() for track in group)
+    return Snapshot(at=now, cluster=whole, pools=tuple(pool_rows), pods=pod_rows, endpoints=endpoints)

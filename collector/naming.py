@@ -1,0 +1,61 @@
+"""Signal and level to the names and labels that back ends see."""
+
+import difflib
+
+from collector.signals import EXPORTER, INFO, SIGNALS, Kind, Level, Signal
+
+LEVEL_LABELS: dict[Level, tuple[str, ...]] = {
+    Level.CLUSTER: ("cluster",),
+    Level.POOL: ("cluster", "namespace", "pool"),
+    Level.POD: ("cluster", "namespace", "pool", "pod"),
+    Level.EXPORTER: (),
+}
+"""Labels of every series of a level, in order; all else is in info metrics."""
+
+
+def find(name: str, level: Level) -> Signal:
+    """The row of a signal at a level. KeyError names the nearest signal, or the levels it has."""
+    if name == "info" and level in INFO:
+        return INFO[level]
+    table = EXPORTER if level is Level.EXPORTER else SIGNALS
+    if name not in table:
+        near = difflib.get_close_matches(name, table, n=1)
+        raise KeyError(f"no signal {name!r} at level {level}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    row = table[name]
+    if level not in row.levels:
+        raise KeyError(f"signal {name!r} has no level {level}; it has {', '.join(row.levels)}")
+    return row
+
+
+def prometheus_name(signal: Signal, level: Level) -> str:
+    """Family name: `llm_<level>_<signal>`, counters with `_total`."""
+    return f"llm_{level}_{signal.name}" + ("_total" if signal.kind is Kind.COUNTER else "")
+
+
+def metric(name: str, level: Level) -> str:
+    """Prometheus name of a signal of the table at a level; KeyError when there is none."""
+    return prometheus_name(find(name, level), level)
+
+
+def label_names(signal: Signal, level: Level) -> tuple[str, ...]:
+    """Label names of a family: the level's, then the signal's own."""
+    return (*LEVEL_LABELS[level], *signal.labels)
+
+
+def families() -> list[tuple[Signal, Level]]:
+    """Every family that can be published, in the order of the table: pod, pool, cluster, then the exporter's own."""
+    rows = [(row, level) for level in (Level.POD, Level.POOL, Level.CLUSTER)
+            for row in (INFO[level], *SIGNALS.values()) if level in row.levels]  # fmt: skip
+    return rows + [(row, Level.EXPORTER) for row in EXPORTER.values()]
+
+
+def bound_label(bound: float) -> str:
+    """A bucket bound as the `le` label spells it: `0.5`, `1.0`, `1.1e+06`, `+Inf`, so that Prometheus 2 and 3 store the same."""
+    if bound == float("inf"):
+        return "+Inf"
+    text = repr(float(bound))
+    whole, _, fraction = text.partition(".")
+    if "e" in text or len(whole) <= 6:
+        return text
+    mantissa = f"{whole[0]}.{whole[1:]}{fraction}".rstrip("0").rstrip(".")
+    return f"{mantissa}e+{len(whole) - 1:02d}"

@@ -1,0 +1,78 @@
+"""Gauges upward: exact additive parts, so that the order and grouping of what is combined never matter. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from collector.fixed import from_fixed, to_fixed
+from collector.signals import SIGNALS, Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one or many values of a gauge add up to; values in fixed point, weights in whole units."""
+
+    n: int = 0
+    total: int = 0
+    weighted: int = 0
+    weight: int = 0
+    n_weighted: int = 0
+    top: int | None = None
+
+    def __add__(self, other: "Part") -> "Part":
+        tops = [top for top in (self.top, other.top) if top is not None]
+        return Part(self.n + other.n, self.total + other.total, self.weighted + other.weighted, self.weight + other.weight,
+                    self.n_weighted + other.n_weighted, max(tops, default=None))  # fmt: skip
+
+    @property
+    def mean(self) -> float | None:
+        """Weighted by capacity where every part has one, else plain."""
+        if not self.n:
+            return None
+        if self.weight and self.n_weighted == self.n:
+            return from_fixed(self.weighted, self.weight)
+        return from_fixed(self.total, self.n)
+
+
+def part_of(value: float, weight: float | None = None) -> Part:
+    """One value; `weight` is the capacity behind it where it is known."""
+    fixed = to_fixed(value)
+    units = round(weight) if weight else 0
+    return Part(1, fixed, fixed * units, units, 1 if units else 0, fixed)
+
+
+Parts = Mapping[str, Part]
+
+
+def combine(many: Iterable[Parts]) -> dict[str, Part]:
+    """Sum of parts by signal."""
+    result: dict[str, Part] = {}
+    for parts in many:
+        for name, part in parts.items():
+            result[name] = result[name] + part if name in result else part
+    return result
+
+
+def parts_of(gauges: Mapping[str, float]) -> dict[str, Part]:
+    """Parts of one target's gauges, as its engine printed them."""
+    capacity = gauges.get("kv_cache_capacity_tokens")
+    return {name: part_of(value, capacity if SIGNALS[name].fold is Fold.WEIGHTED_MEAN else None)
+            for name, value in gauges.items()}  # fmt: skip
+
+
+def finish(parts: Parts) -> dict[str, float]:
+    """Gauge values of a level."""
+    values: dict[str, float] = {}
+    for name, part in parts.items():
+        match SIGNALS[name].fold:
+            case Fold.SUM:
+                values[name] = from_fixed(part.total)
+            case Fold.MAX if part.top is not None:
+                values[name] = from_fixed(part.top)
+            case Fold.WEIGHTED_MEAN if part.mean is not None:
+                values[name] = part.mean
+    return values
+
+
+def without_means(parts: Parts) -> dict[str, Part]:
+    """Parts that still count in sums and maxima, but in no mean."""
+    return {name: part for name, part in parts.items() if SIGNALS[name].fold is not Fold.WEIGHTED_MEAN}

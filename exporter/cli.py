@@ -1,0 +1,167 @@
+"""The command line: results on stdout, complaints on stderr, exit code 0 done, 1 failed at its work, 2 wrong usage."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from exporter import __version__
+from exporter.config import Config, ConfigError, load_config
+from exporter.units import show_duration
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_FILE = click.Path(path_type=Path)
+_CONFIG = click.option("--config", "path", required=True, type=_FILE, help="Configuration file (YAML).")
+_LISTEN = click.option("--listen", default="127.0.0.1:9840", show_default=True, metavar="HOST:PORT", help="Address to serve on.")
+_LOG = click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the log."
+)
+_OUTPUT = click.option(
+    "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Form of result."
+)
+_OUT = click.option("--out", required=True, type=_FOLDER, help="Folder to write into.")
+_SPEED = click.option(
+    "--speed", default=1.0, show_default=True, type=click.FloatRange(0.1, 100), help="How fast the fleet lives."
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="llm-fleet-exporter")
+def main() -> None:
+    """Signals of vLLM, SGLang and TGI pods, pools and clusters, for Prometheus, Grafana and the endpoint picker."""
+
+
+@main.command()
+@_CONFIG
+@_LISTEN
+@_LOG
+@click.option("--role", type=click.Choice(["cluster"]), default="cluster", show_default=True, help="What this process does.")
+def serve(path: Path, listen: str, log_format: str, role: str) -> None:
+    """Read the targets of the configuration and serve what they say."""
+    from exporter.app import serve as run_server
+    from exporter.log import set_up
+
+    config = _load(path)
+    host, port = _address(listen)
+    set_up(as_json=log_format == "json")
+    _run(run_server(config, host=host, port=port))
+
+
+@main.command()
+@_CONFIG
+@_OUTPUT
+def once(path: Path, output: str) -> None:
+    """Read every target once, print what it says; exit code 1 if any failed."""
+    from rich.console import Console
+
+    from collector.model import Failure
+    from exporter.app import read_once
+    from exporter.table import as_data, print_table
+
+    hub, outcomes = _run(read_once(_load(path)))
+    snapshot = hub.snapshot()
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(as_data(snapshot, outcomes)), indent=2))
+    else:
+        console = Console(highlight=False)
+        print_table(snapshot, outcomes, console if console.is_terminal else Console(highlight=False, width=200))
+    failed = sum(isinstance(outcome, Failure) for outcome in outcomes)
+    if failed:
+        click.echo(f"{failed} of {len(outcomes)} targets failed", err=True)
+        sys.exit(1)
+
+
+@main.command("check-config")
+@click.argument("path", type=_FILE)
+def check_config(path: Path) -> None:
+    """Check a configuration file without reading any target."""
+    config = _load(path)
+    pools = {target.pool_key for target in config.targets}
+    intervals = f"every {show_duration(config.fast_interval)}, in full every {show_duration(config.full_interval)}"
+    click.echo(f"{path}: good: cluster {config.cluster}, {len(config.targets)} targets in {len(pools)} pools, read {intervals}")
+
+
+@main.command()
+@_LISTEN
+@_LOG
+@_SPEED
+def demo(listen: str, log_format: str, speed: float) -> None:
+    """Run on an embedded simulated fleet: nothing else is needed."""
+    from exporter.demo.run import run_demo
+    from exporter.log import set_up
+
+    host, port = _address(listen)
+    set_up(as_json=log_format == "json")
+    _run(run_demo(host=host, port=port, speed=speed))
+
+
+@main.group()
+def render() -> None:
+    """Write Grafana boards or Prometheus rules."""
+
+
+@render.command("dashboards")
+@_OUT
+@click.option("--docs-url", default=None, help="Where docs/dashboards.md can be read; panels link to it.")
+def render_dashboards(out: Path, docs_url: str | None) -> None:
+    """Write the Grafana boards."""
+    from dashboards.render import write
+
+    _report(lambda: write(out) if docs_url is None else write(out, docs=docs_url), out)
+
+
+@render.command("alerts")
+@_OUT
+@click.option("--grafana-url", default="", help="Root of Grafana, for the links of alerts.")
+@click.option("--runbook-url", default=None, help="Where alerts/runbook.md can be read.")
+def render_alerts(out: Path, grafana_url: str, runbook_url: str | None) -> None:
+    """Write the Prometheus rules."""
+    from alerts.render import Links, write
+
+    links = Links(grafana=grafana_url) if runbook_url is None else Links(grafana=grafana_url, runbook=runbook_url)
+    _report(lambda: write(out, links), out)
+
+
+def _report(write: Callable[[], list[Path]], out: Path) -> None:
+    try:
+        for path in write():
+            click.echo(str(path))
+    except OSError as error:
+        click.echo(f"cannot write into {out}: {error.strerror or error}", err=True)
+        sys.exit(1)
+
+
+def _load(path: Path) -> Config:
+    try:
+        return load_config(path)
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        sys.exit(2)
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise click.UsageError(f"--listen: expected HOST:PORT such as 127.0.0.1:9840 or [::]:9840, got {listen!r}")
+    return host.strip("[]"), int(port)
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    from exporter.app import ListenError
+
+    try:
+        import uvloop
+    except ImportError:
+        runner = asyncio.Runner()
+    else:
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    try:
+        with runner:
+            return runner.run(work)
+    except ListenError as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)

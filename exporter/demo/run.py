@@ -1,0 +1,63 @@
+"""The demo: the exporter as users run it, reading a simulated fleet in the same process."""
+
+from collections.abc import Sequence
+
+import click
+
+from collector.model import Target
+from exporter.app import serve
+from exporter.config import Config, parse_config
+from exporter.demo.fleet import Fleet, FleetClock
+from exporter.demo.plan import Fault
+from exporter.demo.scenario import DEMO
+from exporter.demo.serve import DemoServer, DemoTarget
+
+_WHAT = {
+    "kill": "dies for {} s and comes back",
+    "hang": "accepts connections and does not answer for {} s",
+    "freeze": "serves its page for {} s while the engine stands still",
+    "slow": "is slow for {} s",
+}
+
+
+async def run_demo(*, host: str, port: int, speed: float) -> None:
+    """Serve until told to stop; `speed` is how much faster than the clock the fleet lives."""
+    clock = FleetClock.start(factor=speed)
+    async with DemoServer(Fleet(DEMO, wall=clock.wall), clock) as pods:
+
+        async def announce(base: str) -> None:
+            click.echo(announcement(base, pods, DEMO.faults, speed=speed))
+
+        await serve(demo_config(pods), host=host, port=port, ready=announce)
+
+
+def demo_config(pods: Sequence[DemoTarget]) -> Config:
+    """The defaults, with the simulated pods as targets."""
+    targets = tuple(Target(url=pod.url, namespace=pod.namespace, pool=pod.pool, pod=pod.pod, engine=pod.engine, model=pod.model,
+                           accelerator=pod.accelerator) for pod in pods)  # fmt: skip
+    return parse_config("cluster: {name: demo, region: local}").with_targets(targets)
+
+
+def announcement(base: str, pods: Sequence[DemoTarget], faults: Sequence[Fault], *, speed: float) -> str:
+    """What to open, what runs, what will happen."""
+    pools = {(pod.namespace, pod.pool) for pod in pods}
+    lines = [
+        f"{len(pods)} simulated pods in {len(pools)} pools are running.",
+        "",
+        f"  page          {base}/",
+        f"  metrics       {base}/metrics",
+        f"  picker feed   {base}/picker/v1/endpoints",
+        "",
+        "Their own pages, as the engines would print them:",
+        *(f"  {pod.engine:7} {pod.pod:18} {pod.url}" for pod in pods),
+        "",
+        "What will happen, and again every ten minutes:" if speed == 1 else f"What will happen, at {speed:g} times the speed:",
+        *(f"  {_moment(fault.at / speed)}  {fault.pod} {_WHAT[fault.kind]} for {fault.seconds / speed:g} s" for fault in faults),
+        "",
+        "Ctrl-C ends it. State changes are logged below.",
+    ]
+    return "\n".join(lines)
+
+
+def _moment(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -1,0 +1,1 @@
+"""Publishers: each turns a snapshot into what one kind of reader expects."""

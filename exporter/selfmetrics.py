@@ -1,0 +1,80 @@
+"""What the exporter says of itself, through prometheus-client; names come from the table."""
+
+import platform
+from collections.abc import Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.registry import Collector
+
+from collector.model import Failure, Reading
+from collector.naming import find, metric
+from collector.reasons import FailureReason, Oddity
+from collector.signals import Level
+from collector.state import State
+from exporter import __version__
+from exporter.publish.prometheus import Format
+
+
+def _name(signal: str) -> str:
+    return metric(signal, Level.EXPORTER)
+
+
+class SelfMetrics(Collector):
+    """Registry of the process: the tally of State, and what only this object counts."""
+
+    def __init__(self, state: State) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._state = state
+        self.registry = CollectorRegistry()
+        self.series = 0
+        self.pods_dropped = 0
+        self.reload_successful = True
+        row = find("scrape_duration_seconds", Level.EXPORTER)
+        self._durations = Histogram(_name(row.name), row.help, row.labels, registry=self.registry, buckets=row.ladder)
+        ProcessCollector(registry=self.registry)
+        self.registry.register(self)
+
+    def note(self, outcome: Reading | Failure) -> None:
+        """Count one attempt."""
+        self._durations.labels(outcome.lane).observe(outcome.duration_seconds)
+
+    def render(self, form: Format) -> str:
+        """The own part of the page, with the end mark where the format has one."""
+        if form is Format.OPENMETRICS:
+            page: bytes = generate_openmetrics(self.registry)  # type: ignore[no-untyped-call]
+        else:
+            page = generate_latest(self.registry)
+        return page.decode()
+
+    def collect(self) -> Iterator[Metric]:
+        tracks = self._state.tracks.values()
+        yield self._gauge("build_info", [((__version__, platform.python_version()), 1)])
+        yield self._gauge("config_last_reload_successful", [((), float(self.reload_successful))])
+        up = [((track.target.namespace, track.target.pool, track.target.pod, track.target.address), float(track.failure is None))
+              for track in tracks if track.last_look is not None]  # fmt: skip
+        yield self._gauge("target_up", up)
+        tally = self._state.tally
+        yield self._counter("target_failures", [((reason,), tally.failures[reason]) for reason in FailureReason])
+        yield self._counter("page_oddities", [((kind,), tally.oddities[kind]) for kind in Oddity])
+        yield self._counter("increase_discarded", sorted(tally.discarded.items()))
+        yield self._gauge("targets", [((), len(self._state.tracks))])
+        yield self._gauge("series", [((), self.series)])
+        yield self._gauge("pods_dropped", [((), self.pods_dropped)])
+        unknown = sum(reading.unknown_families for track in tracks for reading in track.readings.values())
+        yield self._gauge("unknown_families", [((), unknown)])
+
+    def _gauge(self, signal: str, samples: Sequence[tuple[tuple[str, ...], float]]) -> GaugeMetricFamily:
+        row = find(signal, Level.EXPORTER)
+        family = GaugeMetricFamily(_name(signal), row.help, labels=row.labels)
+        for labels, value in samples:
+            family.add_metric(labels, value)
+        return family
+
+    def _counter(self, signal: str, samples: Sequence[tuple[tuple[str, ...], int]]) -> CounterMetricFamily:
+        row = find(signal, Level.EXPORTER)
+        family = CounterMetricFamily(_name(signal), row.help, labels=row.labels)
+        for labels, value in samples:
+            family.add_metric(labels, value)
+        return family

@@ -1,0 +1,97 @@
+"""The HTTP side of the process: everything is answered from the present state, nothing waits for a scrape."""
+
+import gzip
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from aiohttp import web
+
+from exporter.accept import weights
+from exporter.hub import Hub
+from exporter.publish.picker import Edition, UnknownFilter, entry, select
+from exporter.publish.prometheus import choose_format, render
+from exporter.web.page import render_page
+
+_log = logging.getLogger(__name__)
+_HUB = web.AppKey("hub", Hub)
+_EDITION = web.AppKey("edition", Edition)
+_PACK_FROM_BYTES = 1024
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def make_server(hub: Hub) -> web.Application:
+    """The application with all its routes."""
+    app = web.Application(middlewares=[_plain_errors])
+    app[_HUB] = hub
+    app[_EDITION] = Edition(first=int(hub.clock.now().wall * 1000))
+    app.add_routes([
+        web.get("/", _page),
+        web.get("/metrics", _metrics),
+        web.get("/picker/v1/endpoints", _endpoints),
+        web.get("/healthz", _healthz),
+        web.get("/readyz", _readyz),
+    ])  # fmt: skip
+    return app
+
+
+@web.middleware
+async def _plain_errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPException:
+        raise
+    except Exception:
+        _log.exception("answer broke: path=%s", request.path)
+        return web.Response(status=500, text="internal error; see the log\n")
+
+
+async def _page(request: web.Request) -> web.Response:
+    return web.Response(text=render_page(request.app[_HUB].snapshot()), content_type="text/html")
+
+
+async def _metrics(request: web.Request) -> web.Response:
+    hub = request.app[_HUB]
+    form = choose_format(request.headers.get("Accept", ""))
+    snapshot = hub.snapshot()
+    page, hub.own.series = render(snapshot, form, max_pods=hub.max_pods)
+    hub.own.pods_dropped = max(len(snapshot.pods) - hub.max_pods, 0)
+    body = (page + hub.own.render(form)).encode()
+    headers = {"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"}
+    if _takes_gzip(request) and len(body) >= _PACK_FROM_BYTES:
+        body = gzip.compress(body, compresslevel=1)
+        headers["Content-Encoding"] = "gzip"
+    return web.Response(body=body, headers=headers)
+
+
+def _takes_gzip(request: web.Request) -> bool:
+    wanted = weights(request.headers.get("Accept-Encoding", ""))
+    return wanted.get("gzip", wanted.get("*", 0.0)) > 0
+
+
+async def _endpoints(request: web.Request) -> web.Response:
+    hub = request.app[_HUB]
+    now = hub.clock.now()
+    entries = [entry(hub.state.cluster, endpoint) for endpoint in hub.state.endpoints(now)]
+    edition = request.app[_EDITION].of(entries)
+    tag = f'"{edition}"'
+    try:
+        chosen = select(entries, list(request.query.items()))
+    except UnknownFilter as error:
+        return web.json_response({"error": str(error)}, status=400)
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if request.headers.get("If-None-Match") == tag:
+        return web.Response(status=304, headers=headers)
+    body = msgspec.json.encode({"snapshot": edition, "now": now.wall, "endpoints": chosen})
+    return web.Response(body=body, content_type="application/json", headers=headers)
+
+
+async def _healthz(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n")
+
+
+async def _readyz(request: web.Request) -> web.Response:
+    untried = request.app[_HUB].untried()
+    if untried:
+        return web.Response(status=503, text=f"{len(untried)} of the targets not tried yet, such as {untried[0]}\n")
+    return web.Response(text="ready\n")

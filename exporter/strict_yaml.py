@@ -1,0 +1,38 @@
+"""YAML as data, stricter than the library: keys are text and stand once, merging cannot explode, every mistake is one line."""
+
+from typing import Any
+
+import yaml
+
+_TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
+
+
+class _Loader(yaml.SafeLoader):
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if key.tag not in (_TEXT, _MERGE):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be text", key.start_mark)
+            if key.value in lines:
+                found = f"key {key.value!r} stands twice, first on line {lines[key.value]}"
+                raise yaml.constructor.ConstructorError(None, None, found, key.start_mark)
+            lines[key.value] = key.start_mark.line + 1
+        super().flatten_mapping(node)
+        node.value = list({key.value: (key, value) for key, value in node.value}.values())
+
+
+def read_yaml(text: str) -> Any:
+    """The one document of a text. ValueError says where it breaks and why."""
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ValueError(f"{where}{error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # The library lets these slip through for a value that is no date or number of its tag.
+        raise ValueError(f"a value cannot be read: {error}") from error

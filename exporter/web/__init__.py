@@ -1,0 +1,1 @@
+"""The page at `/` for a person with a browser."""

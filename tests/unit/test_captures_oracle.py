@@ -1,0 +1,266 @@
+"""The golden files against a second opinion that shares no code with the reader.
+
+The raw page is parsed by prometheus-client's text parser (samples only, so that it serves for the OpenMetrics page too) and
+added up here by what the engines' own documentation and source say of their families.
+"""
+
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+TESTS = Path(__file__).parents[1]
+NAMES = sorted(str(path.relative_to(TESTS / "pages").with_suffix("")) for path in (TESTS / "pages").rglob("*.prom"))
+
+Rows = list[tuple[dict[str, str], float]]
+Families = dict[str, Rows]
+Answer = dict[str, Any]
+
+
+def parse(text: str) -> Families:
+    families: Families = defaultdict(list)
+    untyped = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+    for family in text_string_to_metric_families(untyped):
+        for sample in family.samples:
+            families[sample.name].append((dict(sample.labels), float(sample.value)))
+    return families
+
+
+def strip(families: Families, *prefixes: str) -> Families:
+    return {name[len(prefix) :]: rows for prefix in prefixes for name, rows in families.items() if name.startswith(prefix)}
+
+
+def present(families: Families, *names: str) -> Rows:
+    return next((families[name] for name in names if families.get(name)), [])
+
+
+def added(rows: Rows) -> float | None:
+    return sum(value for _, value in rows) if rows else None
+
+
+def cumulative(families: Families, *names: str, keep: Callable[[dict[str, str]], bool] = lambda labels: True) -> Answer | None:
+    """Buckets, sum and count of the first family present, added over its series."""
+    name = next((name for name in names if families.get(f"{name}_bucket")), None)
+    if name is None:
+        return None
+    buckets: dict[float, float] = defaultdict(float)
+    for labels, value in families[f"{name}_bucket"]:
+        if keep(labels):
+            buckets[float(labels["le"])] += value
+    count, total = (sum(value for labels, value in families[f"{name}_{part}"] if keep(labels)) for part in ("count", "sum"))
+    assert buckets[math.inf] == count
+    return {"buckets": dict(buckets), "count": count, "sum": total}
+
+
+def without_missing(answer: Answer) -> Answer:
+    return {name: value for name, value in answer.items() if value is not None}
+
+
+def weighted(usage: dict[str, float], capacity: dict[str, float]) -> float:
+    return sum(usage[rank] * capacity[rank] for rank in usage) / sum(capacity[rank] for rank in usage)
+
+
+def vllm(page: Families) -> Answer:
+    config = [labels for labels, _ in page.get("cache_config_info", [])]
+    if config and config[0].get("kv_cache_size_tokens", "").isdigit():
+        size = {labels.get("engine", ""): float(labels["kv_cache_size_tokens"]) for labels in config}
+    else:
+        size = {labels.get("engine", ""): float(labels["num_gpu_blocks"]) * float(labels["block_size"]) / len(config)
+                for labels in config if labels["num_gpu_blocks"].isdigit()}  # fmt: skip
+    usage = {labels.get("engine", ""): value for labels, value in present(page, "kv_cache_usage_perc", "gpu_cache_usage_perc")}
+    reasons = {"stop": 0.0, "length": 0.0, "abort": 0.0, "error": 0.0, "other": 0.0}
+    seen = set()
+    for labels, value in page.get("request_success_total", []):
+        outcome = labels["finished_reason"] if labels["finished_reason"] in reasons else "other"
+        reasons[outcome] += value
+        seen.add(outcome)
+    steps = [value for name in ("iteration_tokens_total_count", "generation_tokens_total", "prompt_tokens_total")
+             for _, value in page.get(name, [])]  # fmt: skip
+    return {
+        "gauges": without_missing({
+            "requests_running": added(page.get("num_requests_running", [])),
+            "requests_waiting": added(page.get("num_requests_waiting", [])),
+            "kv_cache_usage_ratio": (weighted(usage, size) if size else sum(usage.values()) / len(usage)) if usage else None,
+            "kv_cache_usage_max_ratio": max(usage.values(), default=None),
+            "kv_cache_capacity_tokens": sum(size.values()) if size else None,
+        }),
+        "counters": without_missing({
+            **{f"requests/{reason}": reasons[reason] for reason in seen},
+            "prompt_tokens": added(page.get("prompt_tokens_total", [])),
+            "generation_tokens": added(page.get("generation_tokens_total", [])),
+            "prefix_cache_query_tokens": added(page.get("prefix_cache_queries_total", [])),
+            "prefix_cache_hit_tokens": added(page.get("prefix_cache_hits_total", [])),
+        }),
+        "histograms": without_missing({
+            "time_to_first_token_seconds": cumulative(page, "time_to_first_token_seconds"),
+            "inter_token_latency_seconds": cumulative(page, "inter_token_latency_seconds", "time_per_output_token_seconds"),
+            "time_per_output_token_seconds": cumulative(page, "request_time_per_output_token_seconds"),
+            "end_to_end_latency_seconds": cumulative(page, "e2e_request_latency_seconds"),
+            "queue_time_seconds": cumulative(page, "request_queue_time_seconds"),
+            "prefill_time_seconds": cumulative(page, "request_prefill_time_seconds"),
+            "decode_time_seconds": cumulative(page, "request_decode_time_seconds"),
+            "request_prompt_tokens": cumulative(page, "request_prompt_tokens"),
+            "request_generation_tokens": cumulative(page, "request_generation_tokens"),
+        }),
+        "progress": sum(steps) if steps else None,
+    }  # fmt: skip
+
+
+def vllm_adapters(name: str, page: Families, text: str) -> Answer | None:
+    """The newest mix; up to 0.11.0 both labels differ in meaning, later both hold every adapter with work."""
+    rows = page.get("lora_requests_info", [])
+    if not rows and "lora_requests_info" not in text:
+        return None
+    labels = max(rows, key=lambda row: row[1])[0] if rows else {}
+    running, waiting = (
+        {one for one in labels.get(f"{what}_lora_adapters", "").split(",") if one} for what in ("running", "waiting")
+    )
+    old = re.match(r"vllm-0\.(8|9|10)\.", name)
+    return {"running": sorted(running if old else running | waiting), "waiting": sorted(waiting) if old else None,
+            "max": int(labels["max_lora"]) if labels else None}  # fmt: skip
+
+
+def one_per_rank(rows: Rows) -> dict[str, float]:
+    """Tensor-, pipeline- and expert-parallel copies of a data-parallel rank's number are one."""
+    ranks: dict[str, list[float]] = defaultdict(list)
+    for labels, value in rows:
+        ranks[labels.get("dp_rank", "")].append(value)
+    return {rank: max(values) for rank, values in ranks.items()}
+
+
+def per_rank_sum(rows: Rows) -> float | None:
+    return sum(one_per_rank(rows).values()) if rows else None
+
+
+def sglang(page: Families) -> Answer:
+    size = one_per_rank(page.get("max_total_num_tokens", []))
+    usage = one_per_rank(page.get("token_usage", []))
+    effective = page.get("prefill_effective_tokens_total", [])
+    looked_up = effective or page.get("prompt_tokens_total", [])
+    hits: Rows = [(labels, value) for labels, value in effective if labels["mode"].endswith("_hit")]
+    cached = hits or page.get("cached_tokens_total", [])
+    slots = [value for _, value in page.get("lora_pool_slots_total", []) if value]
+    return {
+        "gauges": without_missing({
+            "requests_running": per_rank_sum(page.get("num_running_reqs", [])),
+            "requests_waiting": per_rank_sum(page.get("num_queue_reqs", [])),
+            "kv_cache_usage_ratio": (weighted(usage, size) if size else sum(usage.values()) / len(usage)) if usage else None,
+            "kv_cache_usage_max_ratio": max(usage.values(), default=None),
+            "kv_cache_capacity_tokens": sum(size.values()) if size else None,
+            "adapters_max": max(slots, default=None),
+        }),
+        "counters": without_missing({
+            "requests/*": added(page.get("num_requests_total", [])),
+            "requests/abort": added(page.get("num_aborted_requests_total", [])),
+            "prompt_tokens": added(page.get("prompt_tokens_total", [])),
+            "generation_tokens": added(page.get("generation_tokens_total", [])),
+            "prefix_cache_query_tokens": added(looked_up),
+            "prefix_cache_hit_tokens": (added(cached) or 0.0) if looked_up else None,
+        }),
+        "histograms": without_missing({
+            "time_to_first_token_seconds": cumulative(page, "time_to_first_token_seconds"),
+            "inter_token_latency_seconds": cumulative(page, "inter_token_latency_seconds"),
+            "time_per_output_token_seconds": cumulative(page, "request_time_per_output_token_seconds"),
+            "end_to_end_latency_seconds": cumulative(page, "e2e_request_latency_seconds"),
+            "queue_time_seconds": cumulative(page, "queue_time_seconds"),
+            "request_prompt_tokens": cumulative(page, "prompt_tokens_histogram"),
+            "request_generation_tokens": cumulative(page, "generation_tokens_histogram"),
+        }),
+        "progress": added(page.get("realtime_tokens_total", [])),
+    }  # fmt: skip
+
+
+def tgi(page: Families) -> Answer:
+    failed = {labels["err"]: value for labels, value in page.get("request_failure", [])}
+    outcomes: dict[str, float] = {}
+    if page.get("request_success"):
+        outcomes["requests/other"] = page["request_success"][0][1] + failed.get("validation", 0.0) + failed.get("template", 0.0)
+    if "generation" in failed:
+        outcomes["requests/error"] = failed["generation"]
+    if {"incomplete", "dropped"} & failed.keys():
+        outcomes["requests/abort"] = failed.get("incomplete", 0.0) + failed.get("dropped", 0.0)
+    return {
+        "gauges": without_missing({
+            "requests_running": added(page.get("batch_current_size", [])),
+            "requests_waiting": added(page.get("queue_size", [])),
+            "kv_cache_capacity_tokens": added(page.get("batch_max_total_tokens", [])),
+        }),
+        "counters": without_missing({
+            **outcomes,
+            "prompt_tokens": added(page.get("request_input_length_sum", [])),
+            "generation_tokens": added(page.get("request_generated_tokens_sum", [])),
+        }),
+        "histograms": without_missing({
+            "time_per_output_token_seconds": cumulative(page, "request_mean_time_per_token_duration"),
+            "end_to_end_latency_seconds": cumulative(page, "request_duration"),
+            "queue_time_seconds": cumulative(page, "request_queue_duration"),
+            "request_prompt_tokens": cumulative(page, "request_input_length"),
+            "request_generation_tokens": cumulative(page, "request_generated_tokens"),
+        }),
+        "progress": added(page.get("batch_inference_count", [])),
+    }  # fmt: skip
+
+
+def answer(name: str, text: str) -> Answer | None:
+    families = parse(text)
+    engine = next((one for one in ("vllm", "sglang", "tgi") if name.startswith(one)), "")
+    if engine == "vllm":
+        page = {known: rows for known, rows in strip(families, "vllm:", "vllm_").items() if not known.startswith("router_")}
+        return vllm(page) if page else None
+    if engine == "sglang":
+        page = strip(families, "sglang:")
+        return sglang(page) if page else None
+    return tgi(strip(families, "tgi_")) if engine == "tgi" else None
+
+
+def histogram_of(sources: Iterable[dict[str, Any]]) -> Answer:
+    """A golden file's histogram, added over its sources."""
+    buckets: dict[float, float] = defaultdict(float)
+    parts = list(sources)
+    for part in parts:
+        for item in part["buckets"].split():
+            bound, _, count = item.rpartition(":")
+            buckets[float(bound)] += float(count)
+    return {"buckets": dict(buckets), "count": sum(part["count"] for part in parts), "sum": sum(part["sum"] for part in parts)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_golden_file_agrees_with_the_second_opinion(name: str) -> None:
+    expected = answer(name, (TESTS / "pages" / f"{name}.prom").read_text())
+    golden = json.loads((TESTS / "golden" / f"{name}.json").read_text())
+    if expected is None:
+        assert golden == {"refused": "no_known_families"}
+        return
+    gauges = {signal: value for signal, value in golden["gauges"].items() if signal != "adapters_max" or "sglang" in name}
+    assert gauges == pytest.approx(expected["gauges"], rel=1e-12, abs=0)
+    assert {signal: sum(sources.values()) for signal, sources in golden["counters"].items()} == expected["counters"]
+    assert golden["histograms"].keys() == expected["histograms"].keys()
+    for signal, sources in golden["histograms"].items():
+        found, wanted = histogram_of(sources.values()), expected["histograms"][signal]
+        assert (found["buckets"], found["count"]) == (wanted["buckets"], wanted["count"]), signal
+        assert found["sum"] == pytest.approx(wanted["sum"], rel=1e-12, abs=2**-63), signal
+    assert golden["progress"] == expected["progress"]
+    if name.startswith("vllm"):
+        text = (TESTS / "pages" / f"{name}.prom").read_text()
+        page = strip(parse(text), "vllm:", "vllm_")
+        assert golden["adapters"] == vllm_adapters(name, page, text)
+        assert golden["started_at"] == added(parse(text).get("process_start_time_seconds", []))
+    assert golden["engine"] == name.partition("-")[0]
+    assert golden["model"] == ("" if name.startswith("tgi") else "tiny-llama")
+    assert golden["oddities"] == {}
+    assert golden["unknown_families"] == 0
+
+
+def test_the_second_opinion_is_worth_something() -> None:
+    """Pages with and without an answer, of all engines, each with a fair number of signals."""
+    answers = {name: answer(name, (TESTS / "pages" / f"{name}.prom").read_text()) for name in NAMES}
+    refused = {name for name, one in answers.items() if one is None}
+    assert refused == {name for name in NAMES if name.startswith("envoy") or "-router-" in name or "disable-log-stats" in name}
+    full = [one for one in answers.values() if one and len(one["histograms"]) >= 5 and len(one["counters"]) >= 5]
+    assert len(full) >= 40

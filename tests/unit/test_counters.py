@@ -1,0 +1,73 @@
+"""Gains of single series: first sample, known birth, reset, gap. Every expected number is worked out by hand."""
+
+import pytest
+
+from collector.counters import Gain, Look, count_gain, histogram_gain
+from collector.reasons import DiscardReason
+from tests.make import raw
+
+PLAIN = Look()
+BORN = Look(born=True)
+WATCHED = Look(watched=True)
+GAP = Look(gap=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "look", "amount", "discarded"),
+    [
+        (None, 700, PLAIN, 700, DiscardReason.FIRST_SAMPLE),
+        (None, 700, BORN, 700, None),
+        (None, 7, WATCHED, 7, None),
+        (None, 0, PLAIN, 0, DiscardReason.FIRST_SAMPLE),
+        (100, 100, PLAIN, 0, None),
+        (100, 130, PLAIN, 30, None),
+        (100, 8, PLAIN, 8, None),
+        (100, 0, PLAIN, 0, None),
+        (100, 130, BORN, 130, None),
+        (100, 130, GAP, 30, DiscardReason.GAP),
+        (100, 8, GAP, 8, DiscardReason.GAP),
+        (None, 700, GAP, 700, DiscardReason.GAP),
+        (None, 700, Look(watched=True, gap=True), 700, DiscardReason.GAP),
+        (100, 130, Look(born=True, gap=True), 130, DiscardReason.GAP),
+        (2**60, 2**60 + 1, PLAIN, 1, None),
+    ],
+)
+def test_count_gain(before: int | None, now: int, look: Look, amount: int, discarded: DiscardReason | None) -> None:
+    gain = count_gain(before, now, look)
+    assert gain == Gain(amount, discarded)
+    assert type(gain.amount) is int
+
+
+def test_histogram_gain_is_the_difference_by_bucket() -> None:
+    before, now = raw((1.0, 2.0), (3, 1, 0), 4.5), raw((1.0, 2.0), (4, 1, 2), 14.75)
+    assert histogram_gain(before, now, PLAIN) == Gain(raw((1.0, 2.0), (1, 0, 2), 10.25), None)
+
+
+def test_histogram_that_fell_in_one_bound_begins_anew_as_a_whole() -> None:
+    before, now = raw((1.0, 2.0), (3, 1, 0), 4.5), raw((1.0, 2.0), (2, 3, 1), 9.0)
+    assert histogram_gain(before, now, PLAIN) == Gain(now, None)
+
+
+@pytest.mark.parametrize(
+    ("met", "look", "discarded"),
+    [
+        (False, PLAIN, DiscardReason.FIRST_SAMPLE), (False, BORN, None), (False, WATCHED, None),
+        (False, GAP, DiscardReason.GAP), (True, GAP, DiscardReason.GAP), (True, BORN, None),
+    ],
+)  # fmt: skip
+def test_histogram_verdicts_are_those_of_counters(met: bool, look: Look, discarded: DiscardReason | None) -> None:
+    now = raw((1.0,), (5, 2), 6.0)
+    before = raw((1.0,), (1, 0), 0.5) if met else None
+    assert histogram_gain(before, now, look).discarded is discarded
+
+
+def test_other_bounds_are_another_process() -> None:
+    """A35: counts of different ladders are never subtracted by position."""
+    before, now = raw((1.0, 2.0, 3.0), (5, 5, 5, 5), 40.0), raw((1.0, 5.0), (6, 6, 6), 60.0)
+    assert histogram_gain(before, now, PLAIN) == Gain(now, None)
+
+
+def test_a_sum_that_wobbles_in_its_last_digit_never_takes_away() -> None:
+    """Engines of several processes add their sums in any order; a published sum that fell would read as a reset."""
+    before, now = raw((1.0,), (3, 0), 0.6000000000000001), raw((1.0,), (3, 0), 0.6)
+    assert histogram_gain(before, now, PLAIN).amount.sum_fixed == 0

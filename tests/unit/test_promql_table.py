@@ -1,0 +1,158 @@
+"""Every query of rules and boards against the table of signals, read by a parser that knows nothing of the builders."""
+
+import re
+from collections.abc import Iterator
+
+import promql_parser
+import pytest
+
+from alerts.rules import alerting_rules, recording_rules
+from collector.naming import LEVEL_LABELS, bound_label, families, label_names, prometheus_name
+from collector.signals import Kind
+from dashboards.boards import BOARDS
+
+PARTS = {Kind.HISTOGRAM: ("_bucket", "_count", "_sum")}
+SERIES = {prometheus_name(row, level) + part: (row, level) for row, level in families() for part in PARTS.get(row.kind, ("",))}
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    for rule in (*recording_rules(), *alerting_rules()):
+        yield rule.name, rule.expression
+    for board in BOARDS:
+        for panel in (panel for row in board.rows for panel in row.panels):
+            yield from ((f"{board.uid}/{panel.title}", query.expression) for query in panel.queries)
+        for variable in board.variables:
+            series, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable.query).groups()
+            yield f"{board.uid}/${variable.name}", f"max by ({label}) ({series})"
+        yield from ((f"{board.uid}/annotation", query.expression) for query in board.annotations)
+
+
+def parsed(expression):
+    return promql_parser.parse(re.sub(r"\$__(rate_interval|interval|range)", "5m", expression))
+
+
+def children(node):
+    match type(node).__name__:
+        case "Call":
+            return node.args
+        case "BinaryExpr":
+            return [node.lhs, node.rhs]
+        case "AggregateExpr" | "ParenExpr" | "UnaryExpr" | "SubqueryExpr":
+            return [node.expr]
+        case "MatrixSelector":
+            return [node.vector_selector]
+    return []
+
+
+def selectors(node, function=""):
+    """Each selector with the function that is applied to it directly."""
+    if isinstance(node, promql_parser.VectorSelector):
+        yield node, function
+    inner = node.func.name if isinstance(node, promql_parser.Call) else function
+    for child in children(node):
+        yield from selectors(child, inner)
+
+
+def descend(node):
+    yield node
+    for child in children(node):
+        yield from descend(child)
+
+
+def labels_of(name: str) -> set[str]:
+    if name == "ALERTS":
+        return {label for rule in alerting_rules() for label in rule.carried} | {"alertname", "alertstate"}
+    if name in SERIES:
+        row, level = SERIES[name]
+        return {*label_names(row, level), *(("le",) if name.endswith("_bucket") else ())}
+    rule = next((rule for rule in recording_rules() if rule.name == name), None)
+    assert rule, f"{name} is neither published nor recorded"
+    return {*LEVEL_LABELS[rule.name.partition(":")[0]], *(label for label, _ in rule.labels)}
+
+
+def check(expression: str) -> None:
+    tree = parsed(expression)
+    for selector, function in selectors(tree):
+        known = labels_of(selector.name)
+        for matcher in selector.matchers.matchers:
+            assert matcher.name in known, f"{selector.name} has no label {matcher.name}"
+        if selector.name in SERIES:
+            check_kind(selector, function)
+    for node in descend(tree):
+        if isinstance(node, promql_parser.AggregateExpr) and node.modifier:
+            for selector, _ in selectors(node):
+                strange = set(node.modifier.labels) - labels_of(selector.name)
+                assert not strange, f"by {strange}, which {selector.name} has not"
+        if isinstance(node, promql_parser.Call) and node.func.name == "histogram_quantile":
+            assert "le" in node.args[1].modifier.labels
+            assert all(selector.name.endswith("_bucket") for selector, _ in selectors(node))
+
+
+def check_kind(selector, function) -> None:
+    row, _ = SERIES[selector.name]
+    grows = row.kind in (Kind.COUNTER, Kind.HISTOGRAM)
+    assert (function in ("rate", "increase")) == grows, f"{function or 'nothing'} of {row.kind} {selector.name}"
+    for matcher in selector.matchers.matchers:
+        exact = str(matcher.op).endswith("Equal") and "Not" not in str(matcher.op)
+        if exact and row.children and matcher.name in row.labels:
+            assert matcher.value in row.children
+        if exact and matcher.name == "le":
+            assert matcher.value in [bound_label(bound) for bound in (*row.ladder, float("inf"))]
+
+
+@pytest.mark.parametrize(("where", "expression"), sorted(set(queries())))
+def test_a_query_parses_and_names_what_the_table_has(where, expression):
+    check(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "llm_pool_saturation",
+        "rate(llm_pool_saturation_ratio[5m])",
+        "llm_pool_requests_total > 0",
+        "max_over_time(llm_pool_requests_total[5m])",
+        'llm_pool_saturation_ratio{model="x"}',
+        'sum(rate(llm_pool_requests_total{outcome="eror"}[5m]))',
+        'sum(rate(llm_pool_time_to_first_token_seconds_bucket{le="1"}[5m]))',
+        "sum by (pod) (llm_pool_saturation_ratio)",
+        "histogram_quantile(0.9, sum by (pool) (rate(llm_pool_time_to_first_token_seconds_bucket[5m])))",
+        "pool:llm_slo_error:ratio2d",
+    ],
+)
+def test_the_check_refuses_what_is_wrong(expression):
+    with pytest.raises(AssertionError):
+        check(expression)
+
+
+def kept(node) -> set[str] | None:
+    """Labels that surely survive an expression; None for a scalar."""
+    match type(node).__name__:
+        case "NumberLiteral":
+            return None
+        case "VectorSelector":
+            return labels_of(node.name)
+        case "AggregateExpr":
+            return set(node.modifier.labels) if node.modifier else set()
+        case "BinaryExpr":
+            left, right = kept(node.lhs), kept(node.rhs)
+            if left is None or right is None:
+                return right if left is None else left
+            return left & right if str(node.op) not in ("and", "unless") else left
+    found = [kept(child) for child in children(node)]
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("rule", alerting_rules(), ids=lambda rule: f"{rule.name}{dict(rule.labels)}")
+def test_an_alert_keeps_the_labels_of_its_level_and_its_texts_use_no_other(rule):
+    assert kept(parsed(rule.expression)) >= set(LEVEL_LABELS[rule.level])
+    used = set(re.findall(r"\$labels\.(\w+)", rule.description))
+    assert used
+    assert used <= set(rule.carried)
+    assert "{{" not in rule.summary
+
+
+@pytest.mark.parametrize("rule", alerting_rules(), ids=lambda rule: f"{rule.name}{dict(rule.labels)}")
+def test_an_alert_compares(rule):
+    binary = [node for node in descend(parsed(rule.expression)) if isinstance(node, promql_parser.BinaryExpr)]
+    assert any(str(node.op) in (">", ">=", "<", "<=", "==", "!=") for node in binary)

@@ -1,9 +1,11 @@
 """Shared fixtures: recorded pages, a clock moved by hand, and one way from a page to its reading."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from collector.clock import Instant
@@ -12,6 +14,11 @@ from collector.read import Body, understand
 from collector.signals import Lane
 
 TESTS = Path(__file__).parent
+
+# The same examples at each run, so that a change is judged by itself; HYPOTHESIS_PROFILE=search looks for new ones.
+hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

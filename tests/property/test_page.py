@@ -35,7 +35,7 @@ def test_any_number_comes_back(gauge: float, count: int) -> None:
     core.absorb(reading(one, values(counts(generation_tokens=count), kv_cache_usage_max_ratio=gauge), at(1)))
     page, _ = render(core.snapshot(at(1)), Format.TEXT, max_pods=9)
     found = {sample.name: sample.value for family in parse_text(page) for sample in family.samples}
-    assert found["llm_pod_generation_tokens_total"] == float(count)
+    assert float(found["llm_pod_generation_tokens_total"]) == float(count)
     if gauge == 0 or gauge >= 1e-12:
         assert found["llm_pod_kv_cache_usage_max_ratio"] == gauge
 

@@ -22,8 +22,10 @@ $(STAMP): requirements.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(STAMP) ## Run the exporter on a simulated fleet and serve the page (Ctrl-C ends it)
-	@$(BIN)/llm-fleet-exporter demo
+LISTEN ?= 127.0.0.1:9840
+
+demo: $(STAMP) ## Run the exporter on a simulated fleet and serve the page (LISTEN=host:port; Ctrl-C ends it)
+	@$(BIN)/llm-fleet-exporter demo --listen $(LISTEN)
 
 test: lint type check-generated ## Lint, types, generated files, all tests
 	$(BIN)/python -m pytest
@@ -38,11 +40,16 @@ type: $(STAMP) ## mypy --strict on collector, exporter, alerts, dashboards
 generate: $(STAMP) ## Write boards, rules and docs/metrics.md from the table
 	@$(BIN)/llm-fleet-exporter render dashboards --out dashboards/generated
 	@$(BIN)/llm-fleet-exporter render alerts --out alerts/generated
-	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/generate.py docs/metrics.md
 
-check-generated: generate ## Fail when generated files are not what the table says
-	@changed=$$(git status --porcelain -- dashboards/generated alerts/generated docs/metrics.md); \
-		test -z "$$changed" || { echo "generated files differ from what is committed:" >&2; echo "$$changed" >&2; exit 1; }
+check-generated: $(STAMP) ## Fail when generated files are not what the table says
+	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
+		$(BIN)/llm-fleet-exporter render dashboards --out "$$fresh/dashboards" >"$$fresh/log" && \
+		$(BIN)/llm-fleet-exporter render alerts --out "$$fresh/alerts" >>"$$fresh/log" && \
+		$(BIN)/python docs/generate.py "$$fresh/metrics.md" && \
+		diff -r "$$fresh/dashboards" dashboards/generated && diff -r "$$fresh/alerts" alerts/generated && \
+		diff "$$fresh/metrics.md" docs/metrics.md || \
+		{ echo "generated files are not what the table says: make generate" >&2; exit 1; }
 
 bench: $(STAMP) ## Measure speed, as ratios in one run
 	@$(BIN)/python bench/run.py

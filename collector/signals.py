@@ -176,7 +176,8 @@ _COMPUTED = (
     _gauge("error_ratio", "ratio", Fold.RATIO, "Share of finished requests with outcome error, over the window.",
            levels=_ABOVE, share=Share("requests", "requests", "error")),
     _gauge("saturation_ratio", "ratio", Fold.DERIVED,
-           "Mean over reporting pods of the larger of waiting / 5 and KV-cache use / 0.8; 1 is full, more is overload.",
+           "Mean over reporting pods of how full each is by the worse of waiting requests and KV-cache use (full: 5, 0.8, "
+           "unless configured); a pod that tells only one is judged by that; 1 is full, more is overload.",
            levels=_ABOVE),
     _gauge("imbalance_ratio", "ratio", Fold.DERIVED,
            "Highest load of a pod over the mean load (running + waiting); 1 is even; absent when idle.", levels=_ABOVE),

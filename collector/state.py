@@ -164,7 +164,8 @@ class State:
 
     def endpoints(self, now: Instant) -> tuple[Endpoint, ...]:
         """The picker's view, straight from the last readings."""
-        return tuple(endpoint(self.tracks[key], now, self.limits) for key in sorted(self.tracks))
+        tracks = sorted(self.tracks.values(), key=lambda track: (*track.target.pod_key, track.target.key))
+        return tuple(endpoint(track, now, self.limits) for track in tracks)
 
     def snapshot(self, now: Instant) -> Snapshot:
         """A cut over all levels at `now`; changes nothing."""

@@ -1,5 +1,6 @@
-"""Writes docs/metrics.md from the table of signals: `python docs/generate.py`."""
+"""Writes docs/metrics.md from the table of signals: `python docs/generate.py FILE`."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,4 +79,4 @@ def write() -> str:
 
 
 if __name__ == "__main__":
-    (Path(__file__).parent / "metrics.md").write_text(write(), encoding="utf-8")
+    Path(sys.argv[1]).write_text(write(), encoding="utf-8")

@@ -1,5 +1,6 @@
 """The demo: the exporter as users run it, reading a simulated fleet in the same process."""
 
+import json
 from collections.abc import Sequence
 
 import click
@@ -28,14 +29,16 @@ async def run_demo(*, host: str, port: int, speed: float) -> None:
         async def announce(base: str) -> None:
             click.echo(announcement(base, pods, DEMO.faults, speed=speed))
 
-        await serve(demo_config(pods), host=host, port=port, ready=announce)
+        await serve(demo_config(pods, speed=speed), host=host, port=port, ready=announce)
 
 
-def demo_config(pods: Sequence[DemoTarget]) -> Config:
-    """The defaults, with the simulated pods as targets."""
+def demo_config(pods: Sequence[DemoTarget], *, speed: float) -> Config:
+    """The defaults, with the simulated pods as targets. Where they live faster, faults are over sooner and are judged sooner."""
     targets = tuple(Target(url=pod.url, namespace=pod.namespace, pool=pod.pool, pod=pod.pod, engine=pod.engine, model=pod.model,
                            accelerator=pod.accelerator) for pod in pods)  # fmt: skip
-    return parse_config("cluster: {name: demo, region: local}").with_targets(targets)
+    times = {"no_progress_after": 30, "warming_for": 60, "down_after": 15}
+    judged = {key: f"{max(round(seconds / speed), 3)}s" for key, seconds in times.items()}
+    return parse_config(json.dumps({"cluster": {"name": "demo", "region": "local"}, "scrape": judged})).with_targets(targets)
 
 
 def announcement(base: str, pods: Sequence[DemoTarget], faults: Sequence[Fault], *, speed: float) -> str:
@@ -52,7 +55,10 @@ def announcement(base: str, pods: Sequence[DemoTarget], faults: Sequence[Fault],
         *(f"  {pod.engine:7} {pod.pod:18} {pod.url}" for pod in pods),
         "",
         "What will happen, and again every ten minutes:" if speed == 1 else f"What will happen, at {speed:g} times the speed:",
-        *(f"  {_moment(fault.at / speed)}  {fault.pod} {_WHAT[fault.kind]} for {fault.seconds / speed:g} s" for fault in faults),
+        *(
+            f"  {_moment(fault.at / speed)}  {fault.pod} {_WHAT[fault.kind].format(f'{fault.seconds / speed:g}')}"
+            for fault in faults
+        ),
         "",
         "Ctrl-C ends it. State changes are logged below.",
     ]

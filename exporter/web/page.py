@@ -10,18 +10,36 @@ from exporter.publish.picker import entry
 
 _STYLE = (files("exporter.web") / "style.css").read_text(encoding="utf-8")
 _RENEW = """
+let asking = false;
+let heard = Date.now();
 setInterval(async () => {
+  const silent = Math.round((Date.now() - heard) / 1000);
+  document.body.classList.toggle("silent", silent > 5);
+  document.querySelector("#silence").textContent = `No answer from the exporter for ${silent} s: nothing below is current.`;
+  if (asking) return;
+  asking = true;
   try {
-    const text = await (await fetch(location.href)).text();
-    const fresh = new DOMParser().parseFromString(text, "text/html").querySelector("main");
-    document.querySelector("main").replaceWith(fresh);
-    document.title = document.title.replace(/^\\(no answer\\) /, "");
-  } catch { if (!document.title.startsWith("(no answer)")) document.title = "(no answer) " + document.title; }
+    const answer = await fetch(location.href, { signal: AbortSignal.timeout(3000), cache: "no-store" });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const main = page.querySelector("main");
+    if (answer.ok && main) {
+      document.querySelector("main").replaceWith(main);
+      heard = Date.now();
+    }
+  } catch {} finally { asking = false; }
 }, 2000);
 """
 _POOL_HEAD = ("Pool", "Model", "Engine", "Pods", "Running", "Waiting", "KV cache", "Prefix hits", "Saturation", "Imbalance",
-              "Errors", "Requests")  # fmt: skip
+              "Errors", "Finished")  # fmt: skip
 _POD_HEAD = ("Pod", "Engine", "Accelerator", "State", "Age", "Running", "Waiting", "KV cache", "Prefix hits", "Adapters")
+_MEANING = {
+    State.FRESH: "its values are current",
+    State.WARMING: "a new process that has done nothing yet",
+    State.NO_PROGRESS: "it shows work, and its step counter stands still",
+    State.STALE: "no good sample lately: its load is not known",
+    State.TERMINATING: "it is being taken away",
+    State.DOWN: "attempts fail and there was no good sample for long",
+}
 _TEXT = frozenset({"Pool", "Pod", "Model", "Engine", "Accelerator", "State", "Adapters"})
 _ABSENT = '<span class="absent" title="not known">–</span>'
 
@@ -33,7 +51,8 @@ def render_page(snapshot: Snapshot) -> str:
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{cluster} · llm-fleet-exporter</title>'
         '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
         f'<noscript><meta http-equiv="refresh" content="2"></noscript><style>{_STYLE}</style></head><body>'
-        f"<main>{_main(snapshot)}</main><script>{_RENEW}</script></body></html>\n"
+        f'<p id="silence" role="alert"></p><main>{_main(snapshot)}</main>'
+        f"<script>{_RENEW}</script></body></html>\n"
     )
 
 
@@ -89,14 +108,26 @@ def _pool_cells(row: Row) -> list[str]:
 
 def _pod_cells(endpoint: Endpoint) -> list[str]:
     seen = entry("", endpoint)
-    why = f' title="{escape(endpoint.failure.reason)}: {escape(endpoint.failure.detail)}"' if endpoint.failure else ""
     age = seen["age_seconds"]
     return [
-        escape(endpoint.target.pod), escape(endpoint.engine) or _ABSENT, escape(endpoint.target.accelerator) or _ABSENT,
-        f'<span class="state {endpoint.state}"{why}>{endpoint.state}</span>', _ABSENT if age is None else f"{age:.1f} s",
-        _count(seen["requests_running"]), _count(seen["requests_waiting"]), _share(seen["kv_cache_usage_ratio"]),
-        _percent(seen["prefix_cache_hit_ratio"]), _adapters(seen["adapters"]),
-    ]  # fmt: skip
+        escape(endpoint.target.pod),
+        escape(endpoint.engine) or _ABSENT,
+        escape(endpoint.target.accelerator) or _ABSENT,
+        _state(endpoint),
+        _ABSENT if age is None else f"{age:.1f} s",
+        _count(seen["requests_running"]),
+        _count(seen["requests_waiting"]),
+        _share(seen["kv_cache_usage_ratio"]),
+        _percent(seen["prefix_cache_hit_ratio"]),
+        _adapters(seen["adapters"]),
+    ]
+
+
+def _state(endpoint: Endpoint) -> str:
+    """The state, and beside it why the last attempt failed."""
+    state, failure = endpoint.state, endpoint.failure
+    why = "" if failure is None else f' <span class="absent" title="{escape(failure.detail)}">{failure.reason}</span>'
+    return f'<span class="state {state}" title="{_MEANING[state]}">{state}</span>{why}'
 
 
 def _adapters(adapters: dict[str, list[str] | int | None] | None) -> str:
@@ -125,4 +156,8 @@ def _percent(value: float | None) -> str:
 
 
 def _share(value: float | None) -> str:
-    return _ABSENT if value is None else f'<meter value="{value:.3f}" high="0.8" max="1"></meter>{value:.1%}'
+    return (
+        _ABSENT
+        if value is None
+        else f'<meter value="{value:.3f}" high="0.8" max="1"></meter><span class="share">{value:.1%}</span>'
+    )

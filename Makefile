@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint type check-generated generate bench build clean
+.PHONY: help setup demo test test-real real-parts lint type check-generated generate bench build clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -29,6 +29,15 @@ demo: $(STAMP) ## Run the exporter on a simulated fleet and serve the page (LIST
 
 test: lint type check-generated ## Lint, types, generated files, all tests
 	$(BIN)/python -m pytest
+
+# ci: the parts that every CI run has; full: all.
+TIER ?= full
+
+real-parts: $(STAMP) ## Build or install the real programs that tests run against, outside the tree (TIER=ci: fewer)
+	@$(BIN)/python -m tests.real.build --tier $(TIER)
+
+test-real: $(STAMP) ## Tests against the real programs, those too heavy for `make test` included
+	$(BIN)/python -m pytest -m "real or real_heavy" tests/real
 
 lint: $(STAMP) ## Ruff: rules and format
 	$(BIN)/ruff check .

@@ -18,12 +18,14 @@ class Look:
     """Circumstances of a sample.
 
     `born`: the process is known to be younger than our last look. `watched`: the last covering look at the target lacked
-    the series. `gap`: the last look is too long ago to publish what came since.
+    the series. `gap`: the last look is too long ago to publish what came since. `unstable`: several servers seem to answer
+    behind one address, so that no two samples belong together.
     """
 
     born: bool = False
     watched: bool = False
     gap: bool = False
+    unstable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Gain(Generic[Amount]):
 
 
 def _verdict(look: Look, *, met: bool) -> DiscardReason | None:
+    if look.unstable:
+        return DiscardReason.UNSTABLE
     if look.gap:
         return DiscardReason.GAP
     return None if met or look.born or look.watched else DiscardReason.FIRST_SAMPLE
@@ -47,6 +51,11 @@ def count_gain(before: int | None, now: int, look: Look) -> Gain[int]:
 
 
 def histogram_gain(before: RawHistogram | None, now: RawHistogram, look: Look) -> Gain[RawHistogram]:
-    """Gain of a histogram series; all its buckets begin anew together."""
+    """Gain of a histogram series; all its buckets begin anew together.
+
+    Other bounds without a new process are a page that lost some: nothing tells what came since, so it is a first sample.
+    """
+    met = before is not None and before.bounds == now.bounds
     fresh = before is None or look.born or fell(before, now)
-    return Gain(now if fresh or before is None else difference(before, now), _verdict(look, met=before is not None))
+    changed = Look(born=look.born, gap=look.gap, unstable=look.unstable) if before is not None and not met else look
+    return Gain(now if fresh or before is None else difference(before, now), _verdict(changed, met=met))

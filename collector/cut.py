@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector import scoring
+from collector.caps import FirstOnes
 from collector.clock import Instant
 from collector.health import Limits
 from collector.model import Adapters
 from collector.rollup import Parts, combine, finish, parts_of, without_means
 from collector.scoring import Full
-from collector.signals import REPORTING, SHARES, SIGNALS, Lane, Level, State
+from collector.signals import REPORTING, SHARES, SIGNALS, WINDOWED, Lane, Level, State, row_of
 from collector.snapshot import Endpoint, Row, Snapshot
 from collector.totals import Child, Totals
 from collector.track import Track
@@ -60,16 +61,42 @@ def make_pod(tracks: Sequence[Track], now: float, limits: Limits) -> Pod:
 
 def _adapter_counts(adapters: Iterable[Adapters]) -> dict[str, float]:
     known = list(adapters)
-    counts: dict[str, float] = {}
-    if any(one.running is not None for one in known):
-        counts["adapters_running"] = float(len(frozenset().union(*(one.running or () for one in known))))
-    if any(one.waiting is not None for one in known):
-        counts["adapters_waiting"] = float(len(frozenset().union(*(one.waiting or () for one in known))))
-    return counts
+    sets = {
+        "adapters_running": [one.running for one in known if one.running is not None],
+        "adapters_waiting": [one.waiting for one in known if one.waiting is not None],
+        "adapters_loaded": [one.loaded for one in known if one.loaded is not None],
+    }
+    return {name: float(len(frozenset().union(*some))) for name, some in sets.items() if some}
 
 
 def _of_level(level: Level, gauges: Mapping[str, float]) -> dict[Child, float]:
-    return {(name, ""): value for name, value in gauges.items() if level in SIGNALS[name].levels}
+    split = ((key.partition("/"), value) for key, value in gauges.items() if level in row_of(key).levels)
+    return {(name, child): value for (name, _, child), value in split}
+
+
+def _windows(level: Level, totals: Totals, now: float, window: float) -> dict[Child, float]:
+    """Quantiles of the windowed histograms; the child is quantile and window."""
+    gauges: dict[Child, float] = {}
+    for name in WINDOWED:
+        shown = name.replace("_seconds", "_window_seconds")
+        if level in SIGNALS[shown].levels:
+            for point, value in totals.window_quantiles(name, now, window).items():
+                gauges[shown, f"{point:g}|{window:g}s"] = value
+    return gauges
+
+
+def _projected(totals: Totals) -> dict[Child, float]:
+    shares = ((name, totals.projected_share(name)) for name in totals.ladders)
+    return {("histogram_projected_ratio", name): share for name, share in shares if share is not None}
+
+
+def _adapter_pods(pods: Sequence[Pod], names: FirstOnes) -> dict[Child, float]:
+    counts = Counter(names.shown(name) for pod in pods for name in _working(pod.adapters))
+    return {("adapter_pods", name): float(count) for name, count in counts.items()}
+
+
+def _working(adapters: Iterable[Adapters]) -> list[str]:
+    return sorted(frozenset().union(*((one.running or frozenset()) | (one.waiting or frozenset()) for one in adapters)))
 
 
 def _shares(level: Level, totals: Totals, now: float, window: float) -> dict[Child, float]:
@@ -96,7 +123,7 @@ def pod_row(pod: Pod, totals: Totals, cluster: str, now: Instant, limits: Limits
         if ages:
             gauges["signal_age_seconds", lane] = min(ages)
     seen = max(pod.tracks, key=lambda track: bool(track.engine))
-    info = {"engine": seen.engine, "version": "", "model": seen.model, "role": target.role, "node": target.node,
+    info = {"engine": seen.engine, "version": seen.details.version, "model": seen.model, "role": seen.role, "node": target.node,
             "accelerator": target.accelerator, "cost_tier": target.cost_tier}  # fmt: skip
     return Row(level=Level.POD, labels=(cluster, target.namespace, target.pool, target.pod), gauges=gauges,
                counters=dict(totals.counters), histograms=totals.histograms(), info=info)  # fmt: skip
@@ -125,18 +152,24 @@ def load_gauges(
     if fills:
         gauges["saturation_ratio"] = math.fsum(fills) / len(fills)
     loads = [load for pod in settled if (load := scoring.load(pod.gauges)) is not None]
-    if (uneven := scoring.imbalance(loads)) is not None:
-        gauges["imbalance_ratio"] = uneven
+    for name, spread in (("imbalance_ratio", scoring.imbalance(loads)), ("load_variation_ratio", scoring.variation(loads))):
+        if spread is not None:
+            gauges[name] = spread
     if pods:
         gauges["reporting_ratio"] = len(reporting) / len(pods)
-    counts = Counter(pod.state for pod in pods)
-    return _of_level(level, gauges) | _one_hot("pods", counts) | _shares(level, totals, now, limits.window)
+    return (
+        _of_level(level, gauges)
+        | _one_hot("pods", Counter(pod.state for pod in pods))
+        | _shares(level, totals, now, limits.window)
+        | _windows(level, totals, now, limits.window)
+        | _projected(totals)
+    )
 
 
 def cut(
     cluster: str, info: Mapping[str, str], tracks: Iterable[Track], pod_totals: Mapping[tuple[str, str, str], Totals],
     pool_totals: Mapping[tuple[str, str], tuple[Totals, str]], cluster_totals: Totals, now: Instant, *,
-    limits: Limits, full: Full,
+    limits: Limits, full: Full, adapter_names: FirstOnes,
 ) -> Snapshot:  # fmt: skip
     """Everything at `now`."""
     by_pod: dict[tuple[str, str, str], list[Track]] = defaultdict(list)
@@ -148,9 +181,11 @@ def cut(
     for pool_key, (totals, model) in sorted(pool_totals.items()):
         members = [pod for key, pod in pods.items() if key[:2] == pool_key]
         engines = sorted({row.info["engine"] for row in pod_rows if row.labels[1:3] == pool_key and row.info["engine"]})
+        gauges = load_gauges(Level.POOL, members, totals, now.mono, limits=limits, full=full)
+        gauges |= _adapter_pods([pod for pod in members if pod.state in REPORTING], adapter_names)
         pool_rows.append(Row(
             level=Level.POOL, labels=(cluster, *pool_key), counters=dict(totals.counters), histograms=totals.histograms(),
-            gauges=load_gauges(Level.POOL, members, totals, now.mono, limits=limits, full=full),
+            gauges=gauges,
             info={"model": model, "engine": ",".join(engines)},
         ))  # fmt: skip
     whole = Row(

@@ -87,3 +87,18 @@ def project(totals: Mapping[Ladder, Sequence[int]], target: Ladder) -> tuple[int
             result[index] += below[whole] + (counts[whole] * part >> _SHIFT if part else 0)
         result[-1] += below[-1]
     return tuple(accumulate(reversed(result), min))[::-1]
+
+
+def quantile(point: float, bounds: Ladder, cumulative: Sequence[int]) -> float | None:
+    """Quantile as Prometheus computes it: linear inside a bucket, the highest finite bound for the overflow; None when empty."""
+    if not bounds or cumulative[-1] <= 0:
+        return None
+    rank = point * cumulative[-1]
+    index = next((index for index, count in enumerate(cumulative) if count >= rank and count > 0), len(bounds))
+    if index >= len(bounds):
+        return bounds[-1]
+    if index == 0 and bounds[0] <= 0:
+        return bounds[0]
+    lower, below = (bounds[index - 1], cumulative[index - 1]) if index else (0.0, 0)
+    inside = cumulative[index] - below
+    return lower + (bounds[index] - lower) * ((rank - below) / inside if inside else 1.0)

@@ -53,6 +53,7 @@ class Adapters:
     running: frozenset[str] | None = None
     waiting: frozenset[str] | None = None
     max: int | None = None
+    loaded: frozenset[str] | None = None
 
 
 SeriesKey = tuple[str, str, str]
@@ -64,7 +65,10 @@ ALL_CHILDREN = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """What one page says of one subject, in the vocabulary of the table, folded over ranks; counters still by source."""
+    """What one page says of one subject, in the vocabulary of the table, folded over ranks; counters still by source.
+
+    Gauges are keyed by signal, or by `signal/child` where the signal has a label of its own.
+    """
 
     gauges: Mapping[str, float] = field(default_factory=dict)
     counters: Mapping[SeriesKey, int] = field(default_factory=dict)
@@ -73,6 +77,7 @@ class Values:
     progress: float | None = None
     started_at: float | None = None
     model: str = ""
+    role: str = ""
 
 
 Subject = Target

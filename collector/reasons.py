@@ -37,6 +37,8 @@ class DiscardReason(StrEnum):
 
     FIRST_SAMPLE = "first_sample"
     GAP = "gap"
+    UNSTABLE = "unstable"
+    LADDER_CAP = "ladder_cap"
 
 
 DETAIL_AT_MOST = 300

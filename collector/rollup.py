@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from collector.fixed import from_fixed, to_fixed
-from collector.signals import SIGNALS, Fold
+from collector.signals import Fold, row_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def combine(many: Iterable[Parts]) -> dict[str, Part]:
 def parts_of(gauges: Mapping[str, float]) -> dict[str, Part]:
     """Parts of one target's gauges, as its engine printed them."""
     capacity = gauges.get("kv_cache_capacity_tokens")
-    return {name: part_of(value, capacity if SIGNALS[name].fold is Fold.WEIGHTED_MEAN else None)
+    return {name: part_of(value, capacity if row_of(name).fold is Fold.WEIGHTED_MEAN else None)
             for name, value in gauges.items()}  # fmt: skip
 
 
@@ -63,16 +63,16 @@ def finish(parts: Parts) -> dict[str, float]:
     """Gauge values of a level."""
     values: dict[str, float] = {}
     for name, part in parts.items():
-        match SIGNALS[name].fold:
+        match row_of(name).fold:
             case Fold.SUM:
                 values[name] = from_fixed(part.total)
             case Fold.MAX if part.top is not None:
                 values[name] = from_fixed(part.top)
-            case Fold.WEIGHTED_MEAN if part.mean is not None:
+            case Fold.WEIGHTED_MEAN | Fold.MEAN if part.mean is not None:
                 values[name] = part.mean
     return values
 
 
 def without_means(parts: Parts) -> dict[str, Part]:
     """Parts that still count in sums and maxima, but in no mean."""
-    return {name: part for name, part in parts.items() if SIGNALS[name].fold is not Fold.WEIGHTED_MEAN}
+    return {name: part for name, part in parts.items() if row_of(name).fold not in (Fold.WEIGHTED_MEAN, Fold.MEAN)}

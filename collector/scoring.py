@@ -33,3 +33,12 @@ def imbalance(loads: Sequence[float]) -> float | None:
     """Highest load over the mean; None when there is none."""
     total = math.fsum(loads)
     return max(loads) * len(loads) / total if total > 0 else None
+
+
+def variation(loads: Sequence[float]) -> float | None:
+    """Standard deviation of the loads over their mean; None when there is none."""
+    total = math.fsum(loads)
+    if total <= 0:
+        return None
+    mean = total / len(loads)
+    return math.sqrt(math.fsum((load - mean) ** 2 for load in loads) / len(loads)) / mean

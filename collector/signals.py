@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from collector import bounds
+
 
 class Kind(StrEnum):
     """What a number is, and so how it may be combined and queried."""
@@ -33,6 +35,7 @@ class Fold(StrEnum):
 
     SUM = "sum"
     WEIGHTED_MEAN = "capacity-weighted mean"
+    MEAN = "mean"
     MAX = "max"
     UNION = "size of the union"
     RATIO = "ratio of summed increases"
@@ -44,6 +47,14 @@ class Lane(StrEnum):
 
     FAST = "fast"
     FULL = "full"
+
+
+class Role(StrEnum):
+    """What a pod does where prefill and decode are apart. A pod without a role does both."""
+
+    BOTH = "both"
+    PREFILL = "prefill"
+    DECODE = "decode"
 
 
 class State(StrEnum):
@@ -59,6 +70,9 @@ class State(StrEnum):
 
 REPORTING = frozenset({State.FRESH, State.WARMING, State.NO_PROGRESS})
 """States that carry load values; the others are left out of every gauge above the pod."""
+
+WINDOWED = ("time_to_first_token_seconds", "inter_token_latency_seconds", "end_to_end_latency_seconds")
+"""Histograms whose quantiles over the window are published as gauges, for readers that cannot compute them."""
 
 OUTCOMES = ("stop", "length", "abort", "error", "other")
 
@@ -86,6 +100,9 @@ class Signal:
     children: tuple[str, ...] = ()
     ladder: tuple[float, ...] = ()
     share: Share | None = None
+    role: Role = Role.BOTH
+    """Whose increases count above the pod where prefill and decode are apart: one request passes through both."""
+
     fast: bool = False
     stable: bool = True
 
@@ -94,28 +111,6 @@ class Signal:
         """True where parts of different exporters may simply be added."""
         return self.kind in (Kind.COUNTER, Kind.HISTOGRAM) or self.fold is Fold.SUM
 
-
-def _union(*ladders: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(sorted({bound for ladder in ladders for bound in ladder}))
-
-
-# Default bucket bounds of the engines; a published ladder is the union, so that each engine is exact on its own bounds.
-_VLLM_TTFT = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
-              160.0, 640.0, 2560.0)  # fmt: skip
-_VLLM_ITL = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0)
-_VLLM_LATENCY = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0,
-                 960.0, 1920.0, 7680.0)  # fmt: skip
-_VLLM_TOKENS = tuple(float(step * 10**power) for power in range(6) for step in (1, 2, 5))
-_SGLANG_TTFT = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0, 200.0, 400.0)
-_SGLANG_ITL = (0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.06, 0.08, 0.1, 0.2, 0.4, 0.6, 0.8,
-               1.0, 2.0, 4.0, 6.0, 8.0)  # fmt: skip
-_SGLANG_E2E = (*_SGLANG_TTFT, 600.0, 1200.0, 1800.0, 2400.0)
-_SGLANG_QUEUE = (0.0, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0,
-                 70.0, 80.0, 90.0, 100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1000.0, 1200.0, 1400.0,
-                 1600.0, 1800.0, 2000.0, 2500.0, 3000.0)  # fmt: skip
-_SGLANG_TOKENS = (100.0, 300.0, 500.0, 700.0, 1000.0, 1500.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0, 7000.0, 8000.0, 9000.0,
-                  10000.0, 12500.0, 15000.0, 17500.0, 20000.0, 22500.0, 25000.0, 27500.0, 30000.0, 35000.0, 40000.0, 60000.0,
-                  80000.0, 100000.0, 200000.0, 300000.0, 400000.0, 600000.0, 800000.0, 1000000.0, 1100000.0)  # fmt: skip
 
 _ALL = (Level.POD, Level.POOL, Level.CLUSTER)
 _ABOVE = (Level.POOL, Level.CLUSTER)
@@ -131,17 +126,34 @@ def _counter(name: str, unit: str, help_text: str, **more: object) -> Signal:
     return Signal(name=name, kind=Kind.COUNTER, unit=unit, fold=Fold.SUM, help=help_text, **fields)  # type: ignore[arg-type]
 
 
-def _histogram(name: str, unit: str, ladder: tuple[float, ...], help_text: str) -> Signal:
-    return Signal(name=name, kind=Kind.HISTOGRAM, unit=unit, fold=Fold.SUM, help=help_text, levels=_ABOVE, ladder=ladder)
+def _histogram(name: str, unit: str, ladder: tuple[float, ...], help_text: str, role: Role) -> Signal:
+    return Signal(
+        name=name, kind=Kind.HISTOGRAM, unit=unit, fold=Fold.SUM, help=help_text, levels=_ABOVE, ladder=ladder, role=role
+    )
 
 
 _READ = (
     _gauge("requests_running", "requests", Fold.SUM, "Requests in the engine's current batch.", fast=True),
-    _gauge("requests_waiting", "requests", Fold.SUM, "Requests queued in the engine for capacity.", fast=True),
+    _gauge("requests_waiting", "requests", Fold.SUM, "Requests queued in the engine.", fast=True),
+    _gauge("requests_waiting_by_reason", "requests", Fold.SUM,
+           "Requests queued, by reason. grammar: waiting for a grammar to be compiled, not part of requests_waiting.",
+           labels=("reason",), children=("capacity", "deferred", "grammar")),
+    _gauge("requests_swapped", "requests", Fold.SUM, "Requests swapped out to host memory."),
+    _gauge("aborted_requests_estimate", "requests", Fold.SUM,
+           "Estimate of the requests that were given up and that the engine counts nowhere, since its process began: "
+           "first tokens less finished and running requests.", stable=False),
     _gauge("kv_cache_usage_ratio", "ratio", Fold.WEIGHTED_MEAN,
            "Share of the KV cache held by live requests, weighted by capacity where every part states it.", fast=True),
     _gauge("kv_cache_usage_max_ratio", "ratio", Fold.MAX, "Highest share of the KV cache in use over ranks and pods.", fast=True),
+    _gauge("kv_cache_reserved_ratio", "ratio", Fold.WEIGHTED_MEAN,
+           "Share of the token budget that the batch has reserved, an upper bound of use."),
     _gauge("kv_cache_capacity_tokens", "tokens", Fold.SUM, "Tokens that fit into the KV cache."),
+    _gauge("kv_cache_used_tokens", "tokens", Fold.SUM,
+           "Tokens of the KV cache held by live requests (vLLM: use times capacity)."),
+    _gauge("kv_cache_blocks", "blocks", Fold.SUM, "Blocks (pages) of the KV cache."),
+    _gauge("kv_cache_block_size_tokens", "tokens", Fold.MAX, "Tokens in one block (page) of the KV cache.",
+           levels=(Level.POD, Level.POOL)),
+    _gauge("engines_asleep", "engines", Fold.SUM, "Engines (ranks) that were put to sleep.", stable=False),
     _gauge("adapters_running", "adapters", Fold.UNION,
            "LoRA adapters with work (vLLM from 0.11.1: running or waiting; before: running).",
            levels=(Level.POD, Level.POOL), fast=True),
@@ -149,24 +161,64 @@ _READ = (
            levels=(Level.POD, Level.POOL), fast=True),
     _gauge("adapters_max", "adapters", Fold.SUM, "LoRA adapters that fit into one batch.",
            levels=(Level.POD, Level.POOL), fast=True),
+    _gauge("disaggregation_queue_requests", "requests", Fold.SUM,
+           "Requests between prefill and decode, by the queue they are in.", labels=("queue",),
+           children=("bootstrap", "inflight", "prealloc", "transfer", "host_receive", "fetch_pending", "fetching", "fetched"),
+           stable=False),
+    _gauge("speculative_accept_length_tokens", "tokens", Fold.MEAN,
+           "Mean tokens accepted in a step of speculative decoding, as the engine states it.", stable=False),
+    _gauge("process_start_timestamp_seconds", "seconds", Fold.MAX, "Unix time at which the engine's server process began.",
+           levels=(Level.POD,)),
     _counter("requests", "requests",
              "Requests the engine finished, by outcome. other: finished well for a reason the engine does not tell apart.",
-             labels=("outcome",), children=OUTCOMES),
-    _counter("prompt_tokens", "tokens", "Prompt tokens taken in, cached ones included."),
-    _counter("generation_tokens", "tokens", "Tokens generated."),
-    _counter("prefix_cache_query_tokens", "tokens", "Prompt tokens looked up in the engine's own prefix cache.", fast=True),
-    _counter("prefix_cache_hit_tokens", "tokens", "Prompt tokens found in the engine's own prefix cache.", fast=True),
-    _histogram("time_to_first_token_seconds", "seconds", _union(_VLLM_TTFT, _SGLANG_TTFT), "Arrival to first token."),
-    _histogram("inter_token_latency_seconds", "seconds", _union(_VLLM_ITL, _SGLANG_ITL),
-               "Gap between successive outputs of one request."),
-    _histogram("time_per_output_token_seconds", "seconds", _union(_VLLM_ITL, _SGLANG_ITL),
-               "Per finished request: mean time of an output token after the first (TGI: of every output token)."),
-    _histogram("end_to_end_latency_seconds", "seconds", _union(_VLLM_LATENCY, _SGLANG_E2E), "Arrival to last token."),
-    _histogram("queue_time_seconds", "seconds", _union(_VLLM_LATENCY, _SGLANG_QUEUE), "Time a request waited in the engine."),
-    _histogram("prefill_time_seconds", "seconds", _VLLM_LATENCY, "Per finished request: scheduled to first token."),
-    _histogram("decode_time_seconds", "seconds", _VLLM_LATENCY, "Per finished request: first to last token."),
-    _histogram("request_prompt_tokens", "tokens", _union(_VLLM_TOKENS, _SGLANG_TOKENS), "Prompt length per request."),
-    _histogram("request_generation_tokens", "tokens", _union(_VLLM_TOKENS, _SGLANG_TOKENS), "Output length per request."),
+             labels=("outcome",), children=OUTCOMES, role=Role.DECODE),
+    _counter("rejected_requests", "requests", "Requests the engine refused to take in because it was full."),
+    _counter("preemptions", "preemptions", "Running requests pushed back for want of KV cache."),
+    _counter("prompt_tokens", "tokens", "Prompt tokens taken in, cached ones included.", role=Role.PREFILL),
+    _counter("cached_prompt_tokens", "tokens", "Prompt tokens that a cache supplied.", role=Role.PREFILL),
+    _counter("generation_tokens", "tokens", "Tokens generated.", role=Role.DECODE),
+    _counter("prefix_cache_query_tokens", "tokens", "Prompt tokens looked up in the engine's own prefix cache.", fast=True,
+             role=Role.PREFILL),
+    _counter("prefix_cache_hit_tokens", "tokens", "Prompt tokens found in the engine's own prefix cache.", fast=True,
+             role=Role.PREFILL),
+    _counter("external_prefix_cache_query_tokens", "tokens", "Prompt tokens looked up in caches outside the device.",
+             role=Role.PREFILL),
+    _counter("external_prefix_cache_hit_tokens", "tokens", "Prompt tokens that caches outside the device supplied.",
+             role=Role.PREFILL),
+    _counter("speculative_drafts", "drafts", "Rounds of speculative decoding.", role=Role.DECODE),
+    _counter("speculative_draft_tokens", "tokens", "Tokens proposed by speculative decoding.", role=Role.DECODE),
+    _counter("speculative_accepted_tokens", "tokens", "Proposed tokens that were accepted.", role=Role.DECODE),
+    _counter("kv_transfer_bytes", "bytes", "Bytes of KV cache sent between engines.", stable=False),
+    _counter("kv_transfer_failures", "failures", "Transfers of KV cache that failed.", stable=False),
+    _counter("kv_offload_load_bytes", "bytes", "Bytes of KV cache brought back from host memory.", stable=False),
+    _counter("kv_offload_store_bytes", "bytes", "Bytes of KV cache moved out to host memory.", stable=False),
+    _histogram("time_to_first_token_seconds", "seconds", bounds.union(bounds.VLLM_TTFT, bounds.SGLANG_TTFT),
+               "Arrival to first token.", Role.PREFILL),
+    _histogram("inter_token_latency_seconds", "seconds", bounds.union(bounds.VLLM_ITL, bounds.SGLANG_ITL),
+               "Gap between successive outputs of one request.", Role.DECODE),
+    _histogram("time_per_output_token_seconds", "seconds", bounds.union(bounds.VLLM_ITL, bounds.SGLANG_ITL),
+               "Per finished request: mean time of an output token after the first (TGI: of every output token).", Role.DECODE),
+    _histogram("end_to_end_latency_seconds", "seconds", bounds.union(bounds.VLLM_LATENCY, bounds.SGLANG_E2E),
+               "Arrival to last token.", Role.DECODE),
+    _histogram("queue_time_seconds", "seconds", bounds.union(bounds.VLLM_LATENCY, bounds.SGLANG_QUEUE),
+               "Time a request waited in the engine.", Role.PREFILL),
+    _histogram("inference_time_seconds", "seconds", bounds.VLLM_LATENCY, "Per finished request: time in the running phase.",
+               Role.DECODE),
+    _histogram("prefill_time_seconds", "seconds", bounds.VLLM_LATENCY,
+               "Per request: scheduled to first token (SGLang: the forward stage of prefill).", Role.PREFILL),
+    _histogram("decode_time_seconds", "seconds", bounds.VLLM_LATENCY, "Per finished request: first to last token.", Role.DECODE),
+    _histogram("kv_transfer_seconds", "seconds", bounds.union(bounds.VLLM_TRANSFER, bounds.SGLANG_TRANSFER),
+               "Time of one transfer of KV cache.", Role.BOTH),
+    _histogram("request_prompt_tokens", "tokens", bounds.union(bounds.VLLM_TOKENS, bounds.SGLANG_TOKENS),
+               "Prompt length per request.", Role.PREFILL),
+    _histogram("request_generation_tokens", "tokens", bounds.union(bounds.VLLM_TOKENS, bounds.SGLANG_TOKENS),
+               "Output length per request.", Role.DECODE),
+)  # fmt: skip
+
+_ASKED = (
+    _gauge("requests_max", "requests", Fold.SUM, "Requests the server takes at once at most (SGLang: runs; TGI: accepts)."),
+    _gauge("adapters_loaded", "adapters", Fold.UNION, "LoRA adapters that the server has loaded.",
+           levels=(Level.POD, Level.POOL)),
 )  # fmt: skip
 
 _COMPUTED = (
@@ -175,12 +227,30 @@ _COMPUTED = (
            share=Share("prefix_cache_hit_tokens", "prefix_cache_query_tokens")),
     _gauge("error_ratio", "ratio", Fold.RATIO, "Share of finished requests with outcome error, over the window.",
            levels=_ABOVE, share=Share("requests", "requests", "error")),
+    _gauge("external_prefix_cache_hit_ratio", "ratio", Fold.RATIO,
+           "Share of prompt tokens looked up outside the device that were found there, over the window.",
+           share=Share("external_prefix_cache_hit_tokens", "external_prefix_cache_query_tokens")),
+    _gauge("abort_ratio", "ratio", Fold.RATIO, "Share of finished requests with outcome abort, over the window.",
+           levels=_ABOVE, share=Share("requests", "requests", "abort")),
+    _gauge("speculative_acceptance_ratio", "ratio", Fold.RATIO, "Share of proposed tokens that were accepted, over the window.",
+           share=Share("speculative_accepted_tokens", "speculative_draft_tokens")),
     _gauge("saturation_ratio", "ratio", Fold.DERIVED,
            "Mean over reporting pods of how full each is by the worse of waiting requests and KV-cache use (full: 5, 0.8, "
            "unless configured); a pod that tells only one is judged by that; 1 is full, more is overload.",
            levels=_ABOVE),
     _gauge("imbalance_ratio", "ratio", Fold.DERIVED,
            "Highest load of a pod over the mean load (running + waiting); 1 is even; absent when idle.", levels=_ABOVE),
+    _gauge("load_variation_ratio", "ratio", Fold.DERIVED,
+           "Standard deviation of the load of pods over its mean (coefficient of variation); absent when idle.",
+           levels=_ABOVE, stable=False),
+    _gauge("adapter_pods", "pods", Fold.DERIVED, "Reporting pods on which a LoRA adapter has work.", levels=(Level.POOL,),
+           labels=("adapter",), stable=False),
+    _gauge("histogram_projected_ratio", "ratio", Fold.DERIVED,
+           "Share of a histogram's observations that came on other buckets than the published ones and were spread over them.",
+           levels=_ABOVE, labels=("signal",), children=tuple(row.name for row in _READ if row.ladder)),
+    *(_gauge(name.replace("_seconds", "_window_seconds"), "seconds", Fold.DERIVED,
+             f"Quantile of {name} over the window, on the engines' own buckets.", levels=_ABOVE, labels=("quantile", "window"))
+      for name in WINDOWED),
     _gauge("reporting_ratio", "ratio", Fold.DERIVED, "Share of known pods whose values are current.", levels=_ABOVE),
     _gauge("pods", "pods", Fold.DERIVED, "Pods by state.", levels=_ABOVE, labels=("state",), children=tuple(State)),
     _gauge("state", "", Fold.DERIVED, "1 for the state the pod is in, 0 for the others.",
@@ -223,18 +293,20 @@ _EXPORTER = (
     _own("scrape_duration_seconds", Kind.HISTOGRAM, "seconds", "Time to read a target.", "lane", ladder=_SCRAPE_SECONDS),
     _own("targets", Kind.GAUGE, "targets", "Targets known."),
     _own("series", Kind.GAUGE, "series", "Samples on the last page served, own ones apart."),
+    _own("unstable_targets", Kind.GAUGE, "targets", "Targets behind which several servers seem to answer; not counted."),
+    _own("label_values_capped", Kind.COUNTER, "values", "Values shown as other because a label had too many.", "label"),
     _own("pods_dropped", Kind.GAUGE, "pods", "Pods left out of the pod level by its cap."),
     _own("unknown_families", Kind.GAUGE, "families", "Engine families on the last pages that this version knows nothing of."),
 )  # fmt: skip
 
-SIGNALS: Mapping[str, Signal] = MappingProxyType({row.name: row for row in (*_READ, *_COMPUTED)})
+SIGNALS: Mapping[str, Signal] = MappingProxyType({row.name: row for row in (*_READ, *_ASKED, *_COMPUTED)})
 """Signals of pod, pool and cluster by name."""
 
 EXPORTER: Mapping[str, Signal] = MappingProxyType({row.name: row for row in _EXPORTER})
 """What the exporter says of itself, by name."""
 
 READ_SIGNALS: frozenset[str] = frozenset(row.name for row in _READ)
-"""Signals that engines supply; the rest is computed."""
+"""Signals that pages supply; the rest is asked for elsewhere or computed."""
 
 FAST_SIGNALS: frozenset[str] = frozenset(row.name for row in _READ if row.fast)
 
@@ -243,3 +315,8 @@ COVERS: Mapping[Lane, frozenset[str]] = MappingProxyType({Lane.FAST: FAST_SIGNAL
 
 SHARES: Mapping[str, Share] = MappingProxyType({row.name: row.share for row in _COMPUTED if row.share is not None})
 """The ratios over the window, by name."""
+
+
+def row_of(key: str) -> Signal:
+    """The row of a gauge as readings name it: `signal`, or `signal/child` where it has a label of its own."""
+    return SIGNALS[key.partition("/")[0]]

@@ -2,17 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from collector.caps import FirstOnes
 from collector.clock import Instant
 from collector.counters import Look, count_gain, histogram_gain
 from collector.cut import cut, endpoint
+from collector.details import Details
 from collector.engines import ENGINES
 from collector.health import Limits
-from collector.model import ALL_CHILDREN, Failure, Reading, Target
+from collector.model import ALL_CHILDREN, Adapters, Failure, Reading, Target
 from collector.reasons import DiscardReason, FailureReason, Oddity
 from collector.scoring import Full
-from collector.signals import SIGNALS
+from collector.signals import SIGNALS, Role
 from collector.snapshot import Endpoint, Snapshot
 from collector.totals import Totals
 from collector.track import Track
@@ -21,9 +23,9 @@ PodKey = tuple[str, str, str]
 PoolKey = tuple[str, str]
 
 EMPTY_POOL_KEPT_SECONDS = 3600.0
+MOST_ADAPTER_NAMES = 200
 
-_WHOLE = {name: frozenset(rule.signal for rule in engine.counters if rule.child == ALL_CHILDREN)
-          for name, engine in ENGINES.items()}  # fmt: skip
+_WHOLE = {name: frozenset(rule.signal for rule in engine.rules if rule.child == ALL_CHILDREN) for name, engine in ENGINES.items()}
 """Counters that an engine counts as a whole, so that what it does not tell apart becomes `other`."""
 
 
@@ -48,6 +50,25 @@ class Pool:
         return self.empty_since is not None and now - self.empty_since > EMPTY_POOL_KEPT_SECONDS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sinks:
+    """Where the increases of one target go. Above the pod a signal counts only from the role that it belongs to."""
+
+    own: tuple[Totals, ...]
+    measuring: tuple[Totals, ...]
+    above: tuple[Totals, ...]
+    role: str
+
+    def of(self, signal: str) -> tuple[Totals, ...]:
+        row = SIGNALS[signal]
+        counts = Role.BOTH in (self.role or Role.BOTH, row.role) or self.role == row.role
+        return (self.measuring if row.ladder else self.own) + (self.above if counts else ())
+
+
+def _series_look(look: Look, track: Track, signal: str) -> Look:
+    return replace(look, watched=look.watched and signal in track.covered)
+
+
 class State:
     """Targets and their readings, accumulated totals, and the tally."""
 
@@ -66,6 +87,7 @@ class State:
         self.pools: dict[PoolKey, Pool] = {}
         self.totals = Totals()
         self.tally = Tally()
+        self.adapter_names = FirstOnes(MOST_ADAPTER_NAMES)
 
     def watch(self, targets: Iterable[Target], now: Instant) -> None:
         """Replace the set of targets: new ones begin unknown, those that went lose their series, totals above stay."""
@@ -102,65 +124,72 @@ class State:
         outcome = track.own(outcome)
         self.tally.oddities.update(outcome.oddities)
         look = track.look(outcome, self.limits)
-        counting, measuring = self._sinks(track)
-        for totals in counting:
+        sinks = self._sinks(track, track.values(outcome).role)
+        for totals in (*sinks.own, *sinks.above):
             totals.mark(outcome.at.mono, self.limits.window)
         for signal in ENGINES[outcome.engine].from_zero & outcome.covers:
-            for totals in measuring if SIGNALS[signal].ladder else counting:
+            for totals in sinks.of(signal):
                 totals.begin(signal)
         if look.born:
             track.begin_anew()
-        self._count(track, outcome, look, counting)
-        self._count_histograms(track, outcome, look, measuring)
+        self._count(track, outcome, look, sinks)
+        self._count_histograms(track, outcome, look, sinks)
         track.note(outcome, born=look.born)
         pool = self.pools[track.target.pool_key]
         pool.model = pool.model or track.values(outcome).model
+        adapters = track.values(outcome).adapters or Adapters()
+        self.adapter_names.admit(sorted((adapters.running or frozenset()) | (adapters.waiting or frozenset())))
 
-    def _sinks(self, track: Track) -> tuple[tuple[Totals, ...], tuple[Totals, ...]]:
-        """Where the increases of counters go, and those of histograms."""
+    def _sinks(self, track: Track, told_role: str) -> Sinks:
         pod = self.pods.setdefault(track.target.pod_key, Totals())
-        above = (self.pools[track.target.pool_key].totals, self.totals)
-        return (track.totals, pod, *above), ((pod, *above) if self.pod_histograms else above)
+        return Sinks(
+            own=(track.totals, pod),
+            measuring=(pod,) if self.pod_histograms else (),
+            above=(self.pools[track.target.pool_key].totals, self.totals),
+            role=track.target.role or told_role,
+        )
 
-    def _count(self, track: Track, reading: Reading, look: Look, sinks: tuple[Totals, ...]) -> None:
-        values = track.values(reading)
+    def _count(self, track: Track, reading: Reading, look: Look, sinks: Sinks) -> None:
         whole = _WHOLE[reading.engine] & reading.covers
-        for key, now in values.counters.items():
+        for key, now in track.values(reading).counters.items():
             signal, child, _ = key
-            series = Look(born=look.born, gap=look.gap, watched=look.watched and signal in track.covered)
-            gain = count_gain(track.counters.get(key), now, series)
+            gain = count_gain(track.counters.get(key), now, _series_look(look, track, signal))
             track.counters[key] = now
             if gain.discarded is not None:
                 if child == ALL_CHILDREN or signal not in whole:
                     self.tally.discarded[signal, gain.discarded] += gain.amount
-                for totals in sinks:
+                for totals in sinks.of(signal):
                     totals.begin(signal)
                 continue
             if signal in whole:
                 signed = gain.amount if child == ALL_CHILDREN else -gain.amount
                 track.unexplained[signal] = track.unexplained.get(signal, 0) + signed
             if child != ALL_CHILDREN:
-                for totals in sinks:
+                for totals in sinks.of(signal):
                     totals.add((signal, child), gain.amount)
         for signal in whole:
             if (other := track.unexplained.get(signal, 0)) > 0:
                 track.unexplained[signal] = 0
-                for totals in sinks:
+                for totals in sinks.of(signal):
                     totals.add((signal, "other"), other)
 
-    def _count_histograms(self, track: Track, reading: Reading, look: Look, sinks: tuple[Totals, ...]) -> None:
+    def _count_histograms(self, track: Track, reading: Reading, look: Look, sinks: Sinks) -> None:
         for key, now in track.values(reading).histograms.items():
             signal = key[0]
-            series = Look(born=look.born, gap=look.gap, watched=look.watched and signal in track.covered)
-            gain = histogram_gain(track.histograms.get(key), now, series)
+            gain = histogram_gain(track.histograms.get(key), now, _series_look(look, track, signal))
             track.histograms[key] = now
-            if gain.discarded is not None:
-                self.tally.discarded[signal, gain.discarded] += gain.amount.count
-                for totals in sinks:
-                    totals.begin(signal)
-                continue
-            for totals in sinks:
-                totals.add_histogram(signal, gain.amount)
+            discarded = gain.discarded or (None if self.totals.has_room(signal, now.bounds) else DiscardReason.LADDER_CAP)
+            if discarded is not None:
+                self.tally.discarded[signal, discarded] += gain.amount.count
+            for totals in sinks.of(signal):
+                totals.begin(signal)
+                if discarded is None:
+                    totals.add_histogram(signal, gain.amount)
+
+    def note_details(self, key: str, details: Details) -> None:
+        """Take in what a target's server said of itself; a target that is no longer watched is ignored."""
+        if (track := self.tracks.get(key)) is not None:
+            track.details = details
 
     def endpoints(self, now: Instant) -> tuple[Endpoint, ...]:
         """The picker's view, straight from the last readings."""
@@ -171,4 +200,4 @@ class State:
         """A cut over all levels at `now`; changes nothing."""
         pools = {key: (pool.totals, pool.model) for key, pool in self.pools.items() if not pool.expired(now.mono)}
         return cut(self.cluster, {"region": self.region, "version": self.version}, self.tracks.values(), self.pods, pools,
-                   self.totals, now, limits=self.limits, full=self.full)  # fmt: skip
+                   self.totals, now, limits=self.limits, full=self.full, adapter_names=self.adapter_names)  # fmt: skip

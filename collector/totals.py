@@ -4,17 +4,22 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from math import inf
 from types import MappingProxyType
 
-from collector.ladders import Ladder, RawHistogram, project
-from collector.signals import SHARES, SIGNALS
+from collector.ladders import Ladder, RawHistogram, project, quantile
+from collector.signals import SHARES, SIGNALS, WINDOWED
 
 Child = tuple[str, str]
 """Signal and the value of its own label ("" without one)."""
 
 _MARKED = frozenset(name for share in SHARES.values() for name in (share.numerator, share.denominator))
 _MARKS_PER_WINDOW = 12
+_MOST_LADDERS = 16
+"""Ladders kept of one histogram; each costs memory for the life of the process."""
+
+QUANTILES = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,15 @@ class Histogram:
     sum_fixed: int
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Totals as they were from the moment `since` on: counters that ratios need, histograms that window quantiles need."""
+
+    since: float
+    counters: Mapping[Child, int]
+    ladders: Mapping[str, Mapping[Ladder, tuple[int, ...]]]
+
+
 @dataclass(slots=True)
 class Totals:
     """Accumulated increases, and marks of the past for ratios over the window: a mark's totals held from its moment on."""
@@ -32,7 +46,7 @@ class Totals:
     counters: dict[Child, int] = field(default_factory=dict)
     ladders: dict[str, dict[Ladder, list[int]]] = field(default_factory=dict)
     sums: dict[str, int] = field(default_factory=dict)
-    marks: deque[tuple[float, Mapping[Child, int]]] = field(default_factory=deque)
+    marks: deque[Mark] = field(default_factory=deque)
     touched: float = -inf
 
     def begin(self, signal: str) -> None:
@@ -59,18 +73,28 @@ class Totals:
         if at <= self.touched:
             return
         since, self.touched = self.touched, at
-        if self.marks and at - self.marks[-1][0] < window / _MARKS_PER_WINDOW:
+        if self.marks and at - self.marks[-1].since < window / _MARKS_PER_WINDOW:
             return
-        self.marks.append((since, {child: total for child, total in self.counters.items() if child[0] in _MARKED}))
-        while len(self.marks) > 1 and self.marks[1][0] <= at - window:
+        counters = {child: total for child, total in self.counters.items() if child[0] in _MARKED}
+        ladders = {name: {ladder: tuple(counts) for ladder, counts in self.ladders[name].items()}
+                   for name in WINDOWED if name in self.ladders}  # fmt: skip
+        self.marks.append(Mark(since, counters, ladders))
+        while len(self.marks) > 1 and self.marks[1].since <= at - window:
             self.marks.popleft()
+
+    def _past(self, now: float, window: float) -> Mark | None:
+        """The totals at the beginning of the window; None when nothing was read in it."""
+        if self.touched <= now - window or not self.marks:
+            return None
+        return self.marks[max(bisect_right(self.marks, now - window, key=lambda mark: mark.since) - 1, 0)]
 
     def share(self, name: str, now: float, window: float) -> float | None:
         """A ratio of the table over the window up to now; None without a look-up in it."""
         share = SHARES[name]
-        if self.touched <= now - window or not any(signal == share.numerator for signal, _ in self.counters):
+        mark = self._past(now, window)
+        if mark is None or not any(signal == share.numerator for signal, _ in self.counters):
             return None
-        past = self.marks[max(bisect_right(self.marks, now - window, key=lambda mark: mark[0]) - 1, 0)][1]
+        past = mark.counters
         parts = [0, 0]
         for child, total in self.counters.items():
             increase = total - past.get(child, 0)
@@ -79,6 +103,30 @@ class Totals:
             if child[0] == share.denominator:
                 parts[1] += increase
         return min(parts[0] / parts[1], 1.0) if parts[1] > 0 else None
+
+    def window_quantiles(self, name: str, now: float, window: float) -> dict[float, float]:
+        """Quantiles of a histogram over the window, on the engines' own ladders; empty without an observation in it."""
+        mark = self._past(now, window)
+        if mark is None:
+            return {}
+        past = mark.ladders.get(name, {})
+        gained = {ladder: [count - before for count, before in zip(counts, past.get(ladder, repeat(0)), strict=False)]
+                  for ladder, counts in self.ladders.get(name, {}).items()}  # fmt: skip
+        bounds = tuple(sorted({bound for ladder in gained for bound in ladder}))
+        cumulative = project(gained, bounds)
+        return {point: value for point in QUANTILES if (value := quantile(point, bounds, cumulative)) is not None}
+
+    def projected_share(self, name: str) -> float | None:
+        """Share of a histogram's observations that came on bounds which are not all published ones; None without any."""
+        published = set(SIGNALS[name].ladder)
+        counts = {ladder: sum(counts) for ladder, counts in self.ladders.get(name, {}).items()}
+        whole = sum(counts.values())
+        return sum(count for ladder, count in counts.items() if not published.issuperset(ladder)) / whole if whole else None
+
+    def has_room(self, signal: str, ladder: Ladder) -> bool:
+        """False when a histogram came on too many ladders already to take in another."""
+        known = self.ladders.get(signal, {})
+        return ladder in known or len(known) < _MOST_LADDERS
 
     def histograms(self) -> Mapping[str, Histogram]:
         """All histograms on their published ladders."""

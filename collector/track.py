@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from collector.clock import Instant
 from collector.counters import Look
+from collector.details import Details
 from collector.health import Limits, Vitals, state_of
 from collector.ladders import RawHistogram, fell
 from collector.model import Adapters, Failure, Reading, SeriesKey, Target, Values
@@ -13,6 +15,15 @@ from collector.totals import Totals
 
 _RESTART_SHARE = 0.5
 """Share of the known counters that must fall at once before a restart is believed without a start time."""
+
+_UNSTABLE_SECONDS = 60.0
+"""How long counters are not believed after they fell and were back above where they fell from."""
+
+_TELLING_COUNT = 10
+"""Smaller counts may be reached again by a new process within one look."""
+
+_LEAP_BELOW = 0.5
+"""A counter that was below this share of its old height at the last look and is above it now did not grow: it is another's."""
 
 
 @dataclass(slots=True)
@@ -31,6 +42,12 @@ class Track:
     covered: frozenset[str] = frozenset()
     unexplained: dict[str, int] = field(default_factory=dict)
     started_at: float | None = None
+    fell_from: dict[SeriesKey, int] = field(default_factory=dict)
+    fell_at: float = -inf
+    returns: int = 0
+    unstable_until: float = -inf
+    details: Details = field(default_factory=Details)
+    asked_at: float | None = None
     totals: Totals = field(default_factory=Totals)
 
     def retarget(self, target: Target) -> None:
@@ -63,6 +80,11 @@ class Track:
         """The declared model, else the one on the page."""
         return self.target.model or (self.values(self.newest).model if self.newest else "")
 
+    @property
+    def role(self) -> str:
+        """The declared role, else the one the page tells."""
+        return self.target.role or (self.values(self.newest).role if self.newest else "")
+
     def values(self, reading: Reading) -> Values:
         return reading.rows[self.target]
 
@@ -70,14 +92,17 @@ class Track:
         """Current gauges: for each signal the newest reading that covers it, as long as its lane is not too old."""
         current: dict[str, float] = {}
         for reading in self._oldest_first(now, limits):
-            for name in reading.covers:
-                current.pop(name, None)
+            current = {key: value for key, value in current.items() if key.partition("/")[0] not in reading.covers}
             current |= self.values(reading).gauges
+        if self.details.requests_max is not None:
+            current["requests_max"] = self.details.requests_max
         return current
 
     def adapters(self) -> Adapters | None:
-        """Adapters are in both lanes: the newest reading tells."""
-        return None if self.newest is None else self.values(self.newest).adapters
+        """Adapters with work are in both lanes: the newest reading tells. Loaded ones were asked for."""
+        told = None if self.newest is None else self.values(self.newest).adapters
+        loaded = self.details.adapters_loaded
+        return told if loaded is None else replace(told or Adapters(), loaded=loaded)
 
     def _oldest_first(self, now: float, limits: Limits) -> Iterator[Reading]:
         for reading in sorted(self.readings.values(), key=lambda reading: reading.at.mono):
@@ -93,7 +118,47 @@ class Track:
         unseen = reading.at.mono - self.last_good.mono if self.last_good else 0.0
         span = unseen if birth is None else reading.at.wall - birth
         goes_on = not self.counters or any(key in self.counters for key in values.counters)
-        return Look(born=birth is not None or self._began_anew(values), gap=span > limits.gap_limit, watched=goes_on)
+        anew = birth is None and self._began_anew(values)
+        unstable = self._note_alternation(reading, anew=anew, birth=birth)
+        born = not unstable and (birth is not None or anew)
+        return Look(born=born, gap=span > limits.gap_limit, watched=goes_on, unstable=unstable)
+
+    def _note_alternation(self, reading: Reading, *, anew: bool, birth: float | None) -> bool:
+        """True while several servers seem to take turns in answering.
+
+        Told by a start time that goes back, or that changes while the counters go on; without one by counters that fell and
+        come back above where they fell from: at once, as no new process can, or for the second time.
+        """
+        values, at = self.values(reading), reading.at.mono
+        if at - self.fell_at > _UNSTABLE_SECONDS:
+            self.fell_from, self.returns = {}, 0
+        if self._other_start(values, anew=anew, birth=birth) or self._came_back(values):
+            self.unstable_until = at + _UNSTABLE_SECONDS
+        if birth is not None:
+            self.fell_from, self.returns = {}, 0
+        elif fallen := {key: before for key, before in self.counters.items()
+                        if before >= _TELLING_COUNT and values.counters.get(key, before) < before}:  # fmt: skip
+            self.fell_at = at
+            self.fell_from |= fallen
+            self.unstable_until = at + _UNSTABLE_SECONDS if at < self.unstable_until else self.unstable_until
+        return at < self.unstable_until
+
+    def _other_start(self, values: Values, *, anew: bool, birth: float | None) -> bool:
+        now, before = values.started_at, self.started_at
+        if birth is not None or now is None or before is None or now == before:
+            return False
+        return now < before or not anew
+
+    def _came_back(self, values: Values) -> bool:
+        """True when counters that fell are back, in a way that is no new process's own doing."""
+        back = {key: before for key, before in self.fell_from.items() if values.counters.get(key, -1) >= before}
+        if not back or any(key in values.counters for key in self.fell_from.keys() - back.keys()):
+            return False
+        leap = all(self.counters.get(key, 0) < _LEAP_BELOW * before for key, before in back.items())
+        self.returns += 1
+        for key in back:
+            del self.fell_from[key]
+        return leap or self.returns > 1
 
     def _birth(self, reading: Reading) -> float | None:
         """Unix time at which the process began, if that was after the last good look, or after we began to watch.
@@ -120,6 +185,7 @@ class Track:
         self.counters = dict.fromkeys(self.counters, 0)
         self.histograms = {key: RawHistogram(old.bounds, (0,) * len(old.counts), 0) for key, old in self.histograms.items()}
         self.unexplained.clear()
+        self.asked_at = None
 
     def note(self, reading: Reading, *, born: bool) -> None:
         """Take over a good reading's vital signs."""

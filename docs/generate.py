@@ -5,28 +5,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collector.engines import ENGINES
-from collector.engines.spec import Engine
+from collector.engines.spec import Engine, Rule
 from collector.naming import LEVEL_LABELS, families, label_names, prometheus_name
-from collector.signals import EXPORTER, INFO, SIGNALS, Fold, Kind, Level, Signal
+from collector.signals import EXPORTER, INFO, SIGNALS, Fold, Kind, Level, Role, Signal
 
-_COMPUTED_FROM = {
-    "kv_cache_usage_max_ratio": "kv_cache_usage_ratio",
+_COMPUTED_FROM = {"kv_cache_usage_max_ratio": "kv_cache_usage_ratio"}
+_ASKED = {
+    "requests_max": {"sglang": "`/v1/loads` (max_running_requests)", "tgi": "`/info` (max_concurrent_requests)"},
+    "adapters_loaded": {"vllm": "`/v1/models` (entries with a parent)", "sglang": "`/v1/models` (entries with a parent)"},
+    "process_start_timestamp_seconds": {"vllm": "`process_start_time_seconds` (single API process)"},
 }
+_NO_SOURCE = "not available from this engine"
 
 
 def source(engine: Engine, name: str) -> str:
     """Names on the engine's page that feed a signal, in the order they are tried."""
+    if name in _ASKED:
+        return _ASKED[name].get(engine.name, _NO_SOURCE)
     name = _COMPUTED_FROM.get(name, name)
-    aliases = [*engine.gauges.get(name, ()), *engine.histograms.get(name, ())]
-    for rule in engine.counters:
-        if rule.signal == name:
-            aliases += [alias + _choice(rule.only) for alias in rule.aliases]
-    aliases += engine.special.get(name, ())
-    return ", ".join(f"`{engine.prefixes[0]}{alias}`" for alias in aliases) or "not available"
+    aliases = [alias + _choice(rule) for rule in engine.of(name) for alias in rule.aliases]
+    aliases += [alias for alias in engine.special.get(name, ()) if alias not in aliases]
+    return ", ".join(f"`{engine.prefixes[0]}{alias}`" for alias in aliases) or _NO_SOURCE
 
 
-def _choice(only: tuple[str, frozenset[str]] | None) -> str:
-    return f'{{{only[0]}=~"{"|".join(sorted(only[1]))}"}}' if only else ""
+def _choice(rule: Rule) -> str:
+    kept = [f'{label}=~"{"|".join(sorted(values))}"' for label, values in rule.only.items()]
+    return f"{{{', '.join([rule.child_label] * bool(rule.child_label) + kept)}}}" if rule.child_label or kept else ""
 
 
 def _signals() -> Iterator[str]:
@@ -45,7 +49,9 @@ def _facts(row: Signal) -> str:
              "additive" if row.additive else "not additive"]  # fmt: skip
     if row.labels:
         values = f" ({', '.join(row.children)})" if row.children else ""
-        facts.append(f"own label `{row.labels[0]}`{values}")
+        facts.append(f"own label{'s' * (len(row.labels) > 1)} {' and '.join(f'`{label}`' for label in row.labels)}{values}")
+    if row.role is not Role.BOTH:
+        facts.append(f"counts above the pod from {row.role} pods where prefill and decode are apart")
     if row.ladder:
         facts.append(f"{len(row.ladder)} buckets from {row.ladder[0]:g} to {row.ladder[-1]:g}")
     return "; ".join(facts) + "; " + ("stable" if row.stable else "alpha") + "."

@@ -22,7 +22,7 @@ class Hub:
         self.clock = clock
         self.max_pods = config.max_pods
         self.state = State(cluster=config.cluster, region=config.region, version=version, limits=config.limits, full=config.full)
-        self.own = SelfMetrics(self.state)
+        self.own = SelfMetrics(self.state, clock)
         self._changes = Changes()
         self._cut: Snapshot | None = None
         self.state.watch(config.targets, clock.now())

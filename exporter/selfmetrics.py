@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
 
+from collector.clock import Clock
 from collector.model import Failure, Reading
 from collector.naming import find, metric
 from collector.reasons import FailureReason, Oddity
@@ -24,9 +25,10 @@ def _name(signal: str) -> str:
 class SelfMetrics(Collector):
     """Registry of the process: the tally of State, and what only this object counts."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, clock: Clock) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._state = state
+        self._clock = clock
         self.registry = CollectorRegistry()
         self.series = 0
         self.pods_dropped = 0
@@ -61,6 +63,9 @@ class SelfMetrics(Collector):
         yield self._counter("increase_discarded", sorted(tally.discarded.items()))
         yield self._gauge("targets", [((), len(self._state.tracks))])
         yield self._gauge("series", [((), self.series)])
+        now = self._clock.now().mono
+        yield self._gauge("unstable_targets", [((), sum(track.unstable_until > now for track in tracks))])
+        yield self._counter("label_values_capped", [(("adapter",), self._state.adapter_names.refused)])
         yield self._gauge("pods_dropped", [((), self.pods_dropped)])
         unknown = sum(reading.unknown_families for track in tracks for reading in track.readings.values())
         yield self._gauge("unknown_families", [((), unknown)])

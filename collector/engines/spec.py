@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from collector.model import Adapters
 from collector.page import Page, Sample
 from collector.reasons import Oddity
+from collector.signals import SIGNALS
+
+HARMLESS_EXCESS = 1.5
+"""A ratio up to this is a rounding or accounting fault and means full; beyond it the number means something else."""
 
 HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
 _LARGEST = 2.0**63
@@ -15,13 +19,14 @@ _LARGEST = 2.0**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CounterRule:
-    """One family that feeds a counter of the table.
+class Rule:
+    """One family that feeds a signal of the table.
 
-    `aliases`: sample names without prefix, first present wins. `child` is fixed, or read from `child_label` through
-    `children` (values not listed become `other_child`; "" leaves them out). `only` keeps rows whose label has one of the
-    values. `zero_beside`: a family beside which absence means that nothing was counted yet. `unless`: a better family beside
-    which this rule does not apply.
+    `aliases`: names without prefix (of samples; of the family for histograms), first present wins. `child` is fixed, or read
+    from `child_label` through `children` (values not listed become `other_child`; "" leaves them out). `only` keeps rows whose
+    labels each have one of the values. `zero_beside`: a family beside which absence means that nothing was counted yet.
+    `unless`: a better family beside which this rule does not apply. `scale` turns the engine's unit into the table's. `parts`:
+    rows that differ in copy labels are shares of one number here, not copies.
     """
 
     signal: str
@@ -30,9 +35,16 @@ class CounterRule:
     child_label: str = ""
     children: Mapping[str, str] = field(default_factory=dict)
     other_child: str = ""
-    only: tuple[str, frozenset[str]] | None = None
+    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
     zero_beside: str = ""
     unless: str = ""
+    scale: float = 1.0
+    parts: bool = False
+
+
+def plain(**aliases: tuple[str, ...] | str) -> tuple[Rule, ...]:
+    """Rules that only name where a signal stands."""
+    return tuple(Rule(signal=signal, aliases=(names,) if isinstance(names, str) else names) for signal, names in aliases.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +69,7 @@ def no_adapters(_: Lookup) -> Adapters | None:
     return None
 
 
-def no_capacity(_: Lookup) -> Mapping[str, float]:
+def no_numbers(_: Lookup) -> Mapping[str, float]:
     return {}
 
 
@@ -66,38 +78,44 @@ class Engine:
     """One engine: everything the pipeline needs to know of its pages.
 
     `rank_label` names the label that tells data-parallel ranks apart; rows that differ only in `copy_labels` repeat one
-    number. `from_zero`: signals that every version supplies, so that their totals start at a true zero.
-    `capacity` gives KV-cache tokens by rank, "" being the whole page. `special` names the families behind the signals that such
-    functions supply. `extra` and `bare` are further names that are read, with
-    and without the prefix; `unused` are families that are known and left unread.
+    number. `total_row_label`: a row where it is empty is the total of the rows beside it. `from_zero`: signals that every
+    version supplies, so that their totals start at a true zero. `progress`: counters that move with every step.
+    `capacity` gives KV-cache tokens by rank, "" being the whole page; `computed` gives gauges that no single family holds;
+    `special` names the families behind what functions supply. `extra` and `bare` are further names that are read, with and
+    without the prefix; `unused` are families that are known and left unread. `role_label` tells prefill from decode.
     """
 
     name: str
     prefixes: tuple[str, ...]
-    gauges: Mapping[str, tuple[str, ...]]
-    counters: tuple[CounterRule, ...]
-    histograms: Mapping[str, tuple[str, ...]]
+    rules: tuple[Rule, ...]
     progress: tuple[str, ...]
     from_zero: frozenset[str]
     rank_label: str = ""
     copy_labels: frozenset[str] = frozenset()
     total_row_label: str = ""
-    capacity: Callable[[Lookup], Mapping[str, float]] = no_capacity
+    role_label: str = ""
+    capacity: Callable[[Lookup], Mapping[str, float]] = no_numbers
+    computed: Callable[[Lookup], Mapping[str, float]] = no_numbers
     adapters: Callable[[Lookup], Adapters | None] = no_adapters
     special: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     extra: frozenset[str] = frozenset()
-    bare: frozenset[str] = frozenset()
+    bare: frozenset[str] = frozenset({"process_start_time_seconds"})
     unused: frozenset[str] = frozenset()
+    families: frozenset[str] = field(init=False)
+    """Names without prefix that make a page this engine's."""
 
-    @property
-    def families(self) -> frozenset[str]:
-        """Names without prefix that make a page this engine's."""
-        return frozenset((*_flat(self.gauges.values()), *_flat(rule.aliases for rule in self.counters), *self.progress,
-                          *_flat(self.histograms.values()), *_flat(self.special.values()), *self.extra))  # fmt: skip
+    def __post_init__(self) -> None:
+        names = {*self.progress, *self.extra, *_flat(rule.aliases for rule in self.rules), *_flat(self.special.values())}
+        object.__setattr__(self, "families", frozenset(names))
+
+    def of(self, signal: str) -> tuple[Rule, ...]:
+        """The rules that feed a signal."""
+        return tuple(rule for rule in self.rules if rule.signal == signal)
 
     def wanted(self) -> frozenset[str]:
         """Sample names as they stand on the wire, in every prefix."""
-        parts = [base + part for base in _flat(self.histograms.values()) for part in HISTOGRAM_PARTS]
+        histograms = {alias for rule in self.rules if SIGNALS[rule.signal].ladder for alias in rule.aliases}
+        parts = [base + part for base in histograms for part in HISTOGRAM_PARTS]
         return frozenset(prefix + name for prefix in self.prefixes for name in (*self.families, *parts)) | self.bare
 
     def look(self, page: Page) -> Lookup | None:

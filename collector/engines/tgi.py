@@ -5,7 +5,7 @@ Counters carry no `_total`, and a family appears with its first event.
 """
 
 from collector.engines import unused
-from collector.engines.spec import CounterRule, Engine, Lookup
+from collector.engines.spec import Engine, Lookup, Rule, plain
 
 # Answers to requests that were refused (invalid, bad template) are no failure of the engine; shed ones were never taken in.
 _FAILURES = {"generation": "error", "dropped": "abort", "incomplete": "abort", "validation": "other", "template": "other",
@@ -17,32 +17,44 @@ def _capacity(page: Lookup) -> dict[str, float]:
     return {"": rows[0].value} if rows else {}
 
 
+def _computed(page: Lookup) -> dict[str, float]:
+    """The share of the token budget that is spoken for: no measure of what is used."""
+    reserved, budget = (page.first((name,)) for name in ("batch_current_max_tokens", "batch_max_total_tokens"))
+    if not reserved or not budget or budget[0].value <= 0:
+        return {}
+    return {"kv_cache_reserved_ratio": min(max(reserved[0].value / budget[0].value, 0.0), 1.0)}
+
+
 TGI = Engine(
     name="tgi",
     prefixes=("tgi_",),
-    gauges={
-        "requests_running": ("batch_current_size",),
-        "requests_waiting": ("queue_size",),
-    },
-    counters=(
-        CounterRule(signal="requests", aliases=("request_success",), child="other"),
-        CounterRule(signal="requests", aliases=("request_failure",), child_label="err", children=_FAILURES,
-                    other_child="error"),
-        CounterRule(signal="prompt_tokens", aliases=("request_input_length_sum",)),
-        CounterRule(signal="generation_tokens", aliases=("request_generated_tokens_sum",)),
+    rules=(
+        *plain(
+            requests_running="batch_current_size",
+            requests_waiting="queue_size",
+            prompt_tokens="request_input_length_sum",
+            generation_tokens="request_generated_tokens_sum",
+            time_per_output_token_seconds="request_mean_time_per_token_duration",
+            end_to_end_latency_seconds="request_duration",
+            queue_time_seconds="request_queue_duration",
+            inference_time_seconds="request_inference_duration",
+            request_prompt_tokens="request_input_length",
+            request_generation_tokens="request_generated_tokens",
+        ),
+        Rule(signal="requests", aliases=("request_success",), child="other"),
+        Rule(signal="requests", aliases=("request_failure",), child_label="err", children=_FAILURES, other_child="error"),
+        Rule(signal="rejected_requests", aliases=("request_failure",), only={"err": frozenset({"overloaded"})},
+             zero_beside="request_count"),
     ),
-    histograms={
-        "time_per_output_token_seconds": ("request_mean_time_per_token_duration",),
-        "end_to_end_latency_seconds": ("request_duration",),
-        "queue_time_seconds": ("request_queue_duration",),
-        "request_prompt_tokens": ("request_input_length",),
-        "request_generation_tokens": ("request_generated_tokens",),
-    },
     progress=("batch_inference_count",),
     from_zero=frozenset({"requests", "prompt_tokens", "generation_tokens", "end_to_end_latency_seconds",
                          "queue_time_seconds"}),
     capacity=_capacity,
-    special={"kv_cache_capacity_tokens": ("batch_max_total_tokens",)},
-    extra=frozenset({"batch_current_max_tokens", "request_count"}),
+    computed=_computed,
+    special={
+        "kv_cache_capacity_tokens": ("batch_max_total_tokens",),
+        "kv_cache_reserved_ratio": ("batch_current_max_tokens", "batch_max_total_tokens"),
+    },
+    extra=frozenset({"request_count"}),
     unused=unused.TGI,
 )  # fmt: skip

@@ -60,8 +60,14 @@ def _samples(signal: Signal, name: str, row: Row, labels: str) -> list[str]:
     if not signal.labels:
         value = values.get((signal.name, ""))
         return [] if value is None else [f"{name}{{{labels}}} {write_number(value)}"]
-    return [f'{name}{{{labels},{signal.labels[0]}="{child}"}} {write_number(value)}'
-            for child in signal.children if (value := values.get((signal.name, child))) is not None]  # fmt: skip
+    # Closed children come in their order; open ones (adapters, quantiles) as they are, a child holding a value for each label.
+    children = signal.children or sorted(child for known, child in values if known == signal.name)
+    return [f"{name}{{{labels},{_own_labels(signal, child)}}} {write_number(value)}"
+            for child in children if (value := values.get((signal.name, child))) is not None]  # fmt: skip
+
+
+def _own_labels(signal: Signal, child: str) -> str:
+    return write_labels(signal.labels, child.split("|", len(signal.labels) - 1))
 
 
 @lru_cache(maxsize=64)

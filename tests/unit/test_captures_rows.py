@@ -67,6 +67,8 @@ COUNTS = {
 # page, signal: observations and their sum
 LATENCIES = {
     ("vllm-0.32.0-dp2-load", "time_to_first_token_seconds"): (52 + 49, 60.039058685302734 + 54.3472683429718),
+    ("vllm-0.32.0-dp2-load", "inference_time_seconds"): (50 + 47, 26.923401263999494 + 25.96886095800005),
+    ("vllm-0.10.2-load-queued", "inference_time_seconds"): (20, 4.651922476999516),
     ("vllm-0.32.0-dp2-load", "request_prompt_tokens"): (50 + 47, 11837.0 + 11126.0),
     ("vllm-0.32.0-openmetrics", "time_to_first_token_seconds"): (83, 761.3912036418915),
     ("vllm-0.32.0-openmetrics", "inter_token_latency_seconds"): (11928, 179.95153354800016),
@@ -82,7 +84,9 @@ LATENCIES = {
     ("vllm-0.8.5.post2-after-load-errors-aborts", "time_per_output_token_seconds"): None,
     ("sglang-0.5.23-after-load-errors-aborts", "time_to_first_token_seconds"): (27 + 28, 76.1210823220431 + 75.47040877499921),
     ("sglang-0.5.23-after-load-errors-aborts", "queue_time_seconds"): (56, 150.74357591199941),
-    ("sglang-0.5.23-after-load-errors-aborts", "prefill_time_seconds"): None,
+    ("sglang-0.5.23-after-load-errors-aborts", "prefill_time_seconds"): (56, 0.5006592279996767),
+    ("sglang-0.5.23-dp2-load", "prefill_time_seconds"): (5 + 6, 0.7005243519993201 + 0.9166143520001242),
+    ("sglang-0.5.5.post3-collector-only", "prefill_time_seconds"): None,
     ("sglang-0.5.23-dp2-load", "queue_time_seconds"): (5 + 6, 0.0034770630004459235 + 0.004976066999915929),
     ("sglang-0.5.23-dp2-load", "inter_token_latency_seconds"): None,
     ("sglang-0.4.9.post6-collector-only", "inter_token_latency_seconds"): (44832, 573.5473649598606),
@@ -92,6 +96,67 @@ LATENCIES = {
     ("tgi-3.3.7-from-source-load", "inter_token_latency_seconds"): None,
     ("tgi-3.3.7-from-source-load", "time_to_first_token_seconds"): None,
 }
+
+
+# page: further numbers, counters by signal and gauges by key; None = the page does not tell
+MORE: dict[str, dict[str, float | None]] = {
+    "vllm-0.32.0-idle": {
+        "process_start_timestamp_seconds": 1.79598368362e9, "engines_asleep": 0, "rejected_requests": 0, "preemptions": 0,
+        "speculative_drafts": None, "requests_swapped": None, "kv_transfer_bytes": None, "kv_offload_load_bytes": None,
+    },
+    "vllm-0.32.0-preemption-load": {
+        "preemptions": 136, "kv_cache_blocks": 28, "kv_cache_block_size_tokens": 32, "kv_cache_used_tokens": 896,
+        "cached_prompt_tokens": 9408, "aborted_requests_estimate": 43 - 35 - 8,
+        "requests_waiting_by_reason/capacity": 5, "requests_waiting_by_reason/deferred": 0,
+    },
+    "vllm-0.32.0-preemption-after": {"preemptions": 221},
+    "vllm-0.32.0-lora-deferred": {
+        "requests_waiting_by_reason/capacity": 9, "requests_waiting_by_reason/deferred": 7, "cached_prompt_tokens": 4736,
+        "kv_cache_blocks": 4096, "kv_cache_block_size_tokens": 128, "requests_waiting_by_reason/grammar": None,
+    },
+    "vllm-0.32.0-after-load-errors-aborts": {
+        "aborted_requests_estimate": 43 - 40 - 0, "cached_prompt_tokens": 2816, "external_prefix_cache_query_tokens": 0,
+        "external_prefix_cache_hit_tokens": 0,
+    },
+    "vllm-0.8.5.post2-after-load-errors-aborts": {
+        "aborted_requests_estimate": 43 - 40 - 0, "kv_cache_blocks": 4096, "requests_waiting_by_reason/capacity": None,
+        "engines_asleep": None, "cached_prompt_tokens": None, "external_prefix_cache_query_tokens": None,
+        "rejected_requests": None,
+    },
+    "vllm-0.32.0-queue-limit-specdecode-load": {
+        "rejected_requests": 54, "speculative_drafts": 0, "speculative_draft_tokens": 0, "speculative_accepted_tokens": 0,
+    },
+    "vllm-0.32.0-queue-limit-specdecode-after": {
+        "rejected_requests": 54 + 0, "speculative_drafts": 123, "speculative_draft_tokens": 345,
+        "speculative_accepted_tokens": 60, "speculative_accept_length_tokens": None,
+    },
+    "vllm-0.32.0-dp2-load": {
+        "kv_cache_blocks": 8192, "kv_cache_block_size_tokens": 128, "engines_asleep": 0, "cached_prompt_tokens": 6528 + 6144,
+        "aborted_requests_estimate": (52 + 49) - (50 + 47) - (2 + 2),
+    },
+    "vllm-0.32.0-api-server-count-2-load": {"process_start_timestamp_seconds": None, "kv_cache_blocks": 4096},
+    "sglang-0.5.23-lora-load": {
+        "kv_cache_used_tokens": 35, "kv_cache_blocks": 532057, "kv_cache_block_size_tokens": 1, "cached_prompt_tokens": 10323,
+        "prefix_cache_hit_tokens": 10339, "external_prefix_cache_query_tokens": 1653 + 10339,
+        "external_prefix_cache_hit_tokens": 0, "requests_waiting_by_reason/grammar": 0, "rejected_requests": 0,
+        "disaggregation_queue_requests/bootstrap": None, "process_start_timestamp_seconds": None, "preemptions": None,
+        "aborted_requests_estimate": None, "speculative_accept_length_tokens": None,
+    },
+    "sglang-0.5.23-dp2-load": {
+        "kv_cache_used_tokens": 565 + 273, "kv_cache_blocks": 118425 + 1160281, "kv_cache_block_size_tokens": 1,
+    },
+    "sglang-0.5.23-after-load-errors-aborts": {"rejected_requests": 0, "cached_prompt_tokens": 6523},
+    "sglang-0.5.5.post3-collector-only": {
+        "kv_cache_used_tokens": 38211, "kv_cache_blocks": None, "cached_prompt_tokens": 89477, "rejected_requests": None,
+        "external_prefix_cache_query_tokens": None,
+    },
+    "sglang-0.4.9.post6-collector-only": {"kv_cache_used_tokens": 38211, "cached_prompt_tokens": 87974},
+    "tgi-3.3.7-from-source-load": {
+        "rejected_requests": 3, "kv_cache_reserved_ratio": 8192 / 20480, "kv_cache_used_tokens": None, "preemptions": None,
+        "aborted_requests_estimate": None, "kv_cache_blocks": None,
+    },
+    "tgi-3.3.7-from-source-idle": {"kv_cache_reserved_ratio": None, "rejected_requests": None},
+}  # fmt: skip
 
 
 def values_of(understand_page: Any, name: str) -> Values:
@@ -106,17 +171,28 @@ def total(values: Values, signal: str, child: str = "") -> int | None:
     return sum(counts) if counts else None
 
 
+LOAD_GAUGES = ("requests_running", "requests_waiting", "kv_cache_usage_ratio", "kv_cache_usage_max_ratio",
+               "kv_cache_capacity_tokens")  # fmt: skip
+
+
 @pytest.mark.parametrize("name", LOADS)
 def test_load(name: str, understand_page: Any) -> None:
     values = values_of(understand_page, name)
     running, waiting, mean, top, capacity, adapters = LOADS[name]
     near = {name: pytest.approx(value, rel=1e-12) for name, value in
-            (("requests_running", running), ("requests_waiting", waiting), ("kv_cache_usage_ratio", mean),
-             ("kv_cache_usage_max_ratio", top), ("kv_cache_capacity_tokens", capacity)) if value is not None}  # fmt: skip
+            zip(LOAD_GAUGES, (running, waiting, mean, top, capacity), strict=True) if value is not None}  # fmt: skip
     if adapters and adapters.max is not None:
         near["adapters_max"] = adapters.max
-    assert values.gauges == near
+    first = {*LOAD_GAUGES, "adapters_max"}
+    assert {signal: value for signal, value in values.gauges.items() if signal in first} == near
     assert values.adapters == adapters
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_further_numbers(name: str, understand_page: Any) -> None:
+    values = values_of(understand_page, name)
+    found = {key: values.gauges.get(key, total(values, key)) for key in MORE[name]}
+    assert found == MORE[name]
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -191,7 +267,7 @@ def test_the_tgi_page_recorded_by_others(pages: Any, understand_page: Any) -> No
     assert values.progress == 16 + 1509
     assert {key[0]: (one.count, len(one.bounds)) for key, one in values.histograms.items()} == {
         "end_to_end_latency_seconds": (109, 35), "queue_time_seconds": (109, 35), "time_per_output_token_seconds": (109, 35),
-        "request_prompt_tokens": (109, 100), "request_generation_tokens": (109, 100),
+        "request_prompt_tokens": (109, 100), "request_generation_tokens": (109, 100), "inference_time_seconds": (109, 35),
     }  # fmt: skip
 
 

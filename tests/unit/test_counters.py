@@ -10,6 +10,7 @@ PLAIN = Look()
 BORN = Look(born=True)
 WATCHED = Look(watched=True)
 GAP = Look(gap=True)
+UNSTABLE = Look(unstable=True, watched=True)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,10 @@ GAP = Look(gap=True)
         (None, 700, Look(watched=True, gap=True), 700, DiscardReason.GAP),
         (100, 130, Look(born=True, gap=True), 130, DiscardReason.GAP),
         (2**60, 2**60 + 1, PLAIN, 1, None),
+        (100, 130, UNSTABLE, 30, DiscardReason.UNSTABLE),
+        (100, 8, UNSTABLE, 8, DiscardReason.UNSTABLE),
+        (None, 700, UNSTABLE, 700, DiscardReason.UNSTABLE),
+        (100, 130, Look(gap=True, unstable=True), 30, DiscardReason.UNSTABLE),
     ],
 )
 def test_count_gain(before: int | None, now: int, look: Look, amount: int, discarded: DiscardReason | None) -> None:
@@ -53,6 +58,7 @@ def test_histogram_that_fell_in_one_bound_begins_anew_as_a_whole() -> None:
     [
         (False, PLAIN, DiscardReason.FIRST_SAMPLE), (False, BORN, None), (False, WATCHED, None),
         (False, GAP, DiscardReason.GAP), (True, GAP, DiscardReason.GAP), (True, BORN, None),
+        (False, UNSTABLE, DiscardReason.UNSTABLE), (True, UNSTABLE, DiscardReason.UNSTABLE),
     ],
 )  # fmt: skip
 def test_histogram_verdicts_are_those_of_counters(met: bool, look: Look, discarded: DiscardReason | None) -> None:
@@ -61,10 +67,13 @@ def test_histogram_verdicts_are_those_of_counters(met: bool, look: Look, discard
     assert histogram_gain(before, now, look).discarded is discarded
 
 
-def test_other_bounds_are_another_process() -> None:
-    """A35: counts of different ladders are never subtracted by position."""
+def test_other_bounds_are_never_subtracted_by_position() -> None:
+    """A35: of a new process they count whole; of the same one, whose page lost some, nothing tells what came since."""
     before, now = raw((1.0, 2.0, 3.0), (5, 5, 5, 5), 40.0), raw((1.0, 5.0), (6, 6, 6), 60.0)
-    assert histogram_gain(before, now, PLAIN) == Gain(now, None)
+    assert histogram_gain(before, now, BORN) == Gain(now, None)
+    assert histogram_gain(before, now, PLAIN) == Gain(now, DiscardReason.FIRST_SAMPLE)
+    assert histogram_gain(before, now, WATCHED) == Gain(now, DiscardReason.FIRST_SAMPLE)
+    assert histogram_gain(before, now, GAP) == Gain(now, DiscardReason.GAP)
 
 
 def test_a_sum_that_wobbles_in_its_last_digit_never_takes_away() -> None:

@@ -133,7 +133,8 @@ def test_a_capacity_of_none_is_absent(read: Any, labels: str) -> None:
     values = read(
         f'vllm:cache_config_info{{engine="0"{"," if labels else ""}{labels}}} 1', f"vllm:kv_cache_usage_perc{{{VLLM}}} 0.5"
     )
-    assert values.gauges == {"kv_cache_usage_ratio": 0.5, "kv_cache_usage_max_ratio": 0.5}
+    known = {"kv_cache_block_size_tokens": 16.0} if "16" in labels else {"kv_cache_blocks": 4.0} if '"4"' in labels else {}
+    assert values.gauges == {"kv_cache_usage_ratio": 0.5, "kv_cache_usage_max_ratio": 0.5, **known}
 
 
 def test_tensor_parallel_copies_are_one(read: Any) -> None:
@@ -148,7 +149,8 @@ def test_tensor_parallel_copies_are_one(read: Any) -> None:
     values = read(*lines)
     assert values.gauges == {"requests_running": 3.0, "requests_waiting": 2.0, "kv_cache_usage_ratio": 0.5,
                              "kv_cache_usage_max_ratio": 0.5, "kv_cache_capacity_tokens": 1000.0}  # fmt: skip
-    assert counts(values) == {"prefix_cache_query_tokens": 100, "prefix_cache_hit_tokens": 40}
+    assert counts(values) == {"prefix_cache_query_tokens": 100, "prefix_cache_hit_tokens": 40,
+                              "external_prefix_cache_query_tokens": 100}  # fmt: skip
     assert [one.count for one in values.histograms.values()] == [5]
 
 
@@ -198,7 +200,8 @@ def test_sglang_cache_sources_add_up(read: Any) -> None:
         'sglang:cached_tokens_total{cache_source="total",model_name="m"} 50',
         'sglang:prompt_tokens_total{model_name="m"} 1000',
     )
-    assert counts(values) == {"prefix_cache_query_tokens": 1000, "prefix_cache_hit_tokens": 350, "prompt_tokens": 1000}
+    assert counts(values) == {"prefix_cache_query_tokens": 1000, "prefix_cache_hit_tokens": 350, "prompt_tokens": 1000,
+                              "cached_prompt_tokens": 350}  # fmt: skip
 
 
 def test_sglang_without_a_first_hit_has_none(read: Any) -> None:

@@ -108,10 +108,12 @@ def test_the_series_adds_up(understand_page: Any, target: Target) -> None:
     assert published(last.cluster) == {
         "requests/stop": 0, "requests/length": 80, "requests/abort": 0, "requests/error": 0, "requests/other": 0,
         "prompt_tokens": 10745, "generation_tokens": 12011, "prefix_cache_query_tokens": 10745, "prefix_cache_hit_tokens": 5120,
+        "cached_prompt_tokens": 5120, "external_prefix_cache_query_tokens": 0, "external_prefix_cache_hit_tokens": 0,
+        "preemptions": 0, "rejected_requests": 0,
     }  # fmt: skip
     for row in (*last.pools, last.cluster):
         assert_total_is(row, SERIES + "40", SERIES + "00")
-        assert len(row.histograms) == 9
+        assert len(row.histograms) == 10
     assert published(last.pods[0]) == published(last.cluster)
     assert running == [(0, 0), (2, 18), (2, 18), (2, 6), (2, 2), (0, 0), (0, 0), (2, 18), (2, 14), (2, 6), (2, 4), (0, 0)]
     assert states == [Health.WARMING, *[Health.FRESH] * 11]

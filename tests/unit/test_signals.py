@@ -13,6 +13,7 @@ from collector.signals import (
     READ_SIGNALS,
     SHARES,
     SIGNALS,
+    WINDOWED,
     Fold,
     Kind,
     Lane,
@@ -56,9 +57,17 @@ def test_every_row_is_whole(row: object) -> None:
             assert signal.unit == unit
 
 
-def test_one_own_label_with_closed_children_is_all_a_signal_has() -> None:
-    """The publisher walks the children of the table: a signal with labels must name them."""
-    assert [row.name for row in SIGNALS.values() if row.labels and not row.children] == []
+OPEN = {"adapter_pods"} | {name.replace("_seconds", "_window_seconds") for name in WINDOWED}
+
+
+def test_own_labels_have_closed_children_or_are_capped() -> None:
+    """Children of closed lists are in the table; of the open ones adapters are capped, quantiles and windows are ours."""
+    assert {row.name for row in SIGNALS.values() if row.labels and not row.children} == OPEN
+    assert all(len(row.labels) == 1 for row in SIGNALS.values() if row.children)
+
+
+def test_windowed_signals_are_histograms() -> None:
+    assert all(SIGNALS[name].kind is Kind.HISTOGRAM for name in WINDOWED)
 
 
 def test_closed_lists() -> None:
@@ -93,13 +102,24 @@ def test_shares_speak_of_counters_of_one_lane() -> None:
 
 def test_engines_supply_only_what_the_table_reads() -> None:
     for engine in ENGINES.values():
-        supplied = {*engine.gauges, *engine.histograms, *(rule.signal for rule in engine.counters)}
+        supplied = {*(rule.signal for rule in engine.rules), *engine.special}
         assert supplied <= READ_SIGNALS
         assert engine.from_zero <= supplied
-        for rule in engine.counters:
+        for rule in engine.rules:
             allowed = (*SIGNALS[rule.signal].children, "*") if SIGNALS[rule.signal].children else ("",)
             children = {rule.child} - {""} | {*rule.children.values(), rule.other_child} - {""}
             assert children <= set(allowed), (engine.name, rule)
+
+
+def test_every_signal_read_from_pages_has_an_engine() -> None:
+    by_themselves = {"kv_cache_usage_max_ratio", "process_start_timestamp_seconds"}
+    fed = {signal for engine in ENGINES.values() for signal in (*(rule.signal for rule in engine.rules), *engine.special)}
+    assert fed | by_themselves == READ_SIGNALS
+
+
+def test_no_family_is_both_read_and_on_the_list_of_unused_ones() -> None:
+    for engine in ENGINES.values():
+        assert not engine.families & engine.unused
 
 
 def test_folds_fit_kinds() -> None:

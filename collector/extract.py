@@ -2,10 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from collector.engines.spec import HARMLESS_EXCESS, Engine, Lookup, Rule
+from collector.engines.spec import HARMLESS_EXCESS, HISTOGRAM_PARTS, Engine, Lookup, Rule
 from collector.ladders import RawHistogram, from_cumulative
 from collector.model import SeriesKey, Values
 from collector.page import Labels, Sample
@@ -26,9 +26,10 @@ def extract(engine: Engine, page: Lookup, covers: frozenset[str] = READ_SIGNALS)
                 counters |= _count(engine, page, rule)
             case Kind.HISTOGRAM:
                 histograms |= _read_histogram(engine, page, rule)
-            case _:
+            case _ if not _lost(page, rule):
+                # Of a gauge with a lost row the rest would be taken for the whole.
                 gauges |= _fold_gauge(engine, page, rule)
-    if "kv_cache_capacity_tokens" in covers and (sizes := engine.capacity(page)):
+    if "kv_cache_capacity_tokens" in covers and (sizes := _capacity(engine, page)):
         gauges["kv_cache_capacity_tokens"] = math.fsum(sizes.values())
     adapters = engine.adapters(page)
     if adapters is not None and adapters.max is not None:
@@ -49,7 +50,12 @@ def extract(engine: Engine, page: Lookup, covers: frozenset[str] = READ_SIGNALS)
         started_at=started_at,
         model=_label(engine, page, "model_name"),
         role=role,
+        damaged=frozenset(rule.signal for rule in engine.rules if _lost(page, rule)),
     )
+
+
+def _lost(page: Lookup, rule: Rule) -> bool:
+    return any(name in page.damaged for alias in rule.aliases for name in (alias, *(alias + part for part in HISTOGRAM_PARTS)))
 
 
 def _source(engine: Engine, labels: Labels, *dropped: str, keep_copies: bool = False) -> str:
@@ -78,11 +84,11 @@ def _fold_gauge(engine: Engine, page: Lookup, rule: Rule) -> dict[str, float]:
     rows = _without_parts(engine, page.first(rule.aliases))
     if rule.signal == "kv_cache_usage_ratio":
         return _fold_usage(engine, page, rows)
-    kept = [row for row in rows if row.value >= 0]
-    if len(kept) < len(rows):
-        page.oddities[Oddity.NEGATIVE_COUNT] += len(rows) - len(kept)
+    if negative := sum(row.value < 0 for row in rows):
+        page.oddities[Oddity.NEGATIVE_COUNT] += negative
+        return {}
     by_child: dict[str, list[Sample]] = {}
-    for row in kept:
+    for row in rows:
         if (child := _child(rule, row.labels)) is not None:
             by_child.setdefault(f"{rule.signal}/{child}" if SIGNALS[rule.signal].labels else rule.signal, []).append(row)
     mean = SIGNALS[rule.signal].fold is Fold.MEAN
@@ -103,12 +109,13 @@ def _child(rule: Rule, labels: Labels) -> str | None:
 def _fold_usage(engine: Engine, page: Lookup, rows: Sequence[Sample]) -> dict[str, float]:
     by_rank: dict[str, float] = {}
     for row in rows:
-        if (ratio := _as_ratio(row.value, page.oddities)) is not None:
-            rank = row.labels.get(engine.rank_label, "")
-            by_rank[rank] = max(by_rank.get(rank, 0.0), ratio)
+        if (ratio := _as_ratio(row.value, page.oddities)) is None:
+            return {}
+        rank = row.labels.get(engine.rank_label, "")
+        by_rank[rank] = max(by_rank.get(rank, 0.0), ratio)
     if not by_rank:
         return {}
-    sizes = engine.capacity(page)
+    sizes = _capacity(engine, page)
     weights = [sizes.get(rank, sizes.get("") if len(by_rank) == 1 else None) for rank in by_rank]
     known = [weight for weight in weights if weight]
     if len(known) == len(by_rank):
@@ -116,6 +123,12 @@ def _fold_usage(engine: Engine, page: Lookup, rows: Sequence[Sample]) -> dict[st
     else:
         mean = math.fsum(by_rank.values()) / len(by_rank)
     return {"kv_cache_usage_ratio": mean, "kv_cache_usage_max_ratio": max(by_rank.values())}
+
+
+def _capacity(engine: Engine, page: Lookup) -> Mapping[str, float]:
+    """KV-cache tokens by rank; none where a rank claims to have no room."""
+    sizes = engine.capacity(page)
+    return sizes if all(size > 0 for size in sizes.values()) else {}
 
 
 def _as_ratio(value: float, oddities: Counter[Oddity]) -> float | None:
@@ -205,7 +218,9 @@ def _bound(text: str) -> float:
 
 
 def _progress(engine: Engine, page: Lookup) -> float | None:
-    """Sum of the counters that move with every step; None where the engine or version has none."""
+    """Sum of the counters that move with every step; None where the engine or version has none, or a part was lost."""
+    if page.damaged & set(engine.progress):
+        return None
     rows = [row for name in engine.progress for row in page.samples.get(name, ())]
     return math.fsum(row.value for row in rows) if rows else None
 

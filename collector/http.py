@@ -118,7 +118,7 @@ async def _body(response: aiohttp.ClientResponse, max_body: int) -> Body:
     until_closed = response.headers.get("Content-Length") is None and "Transfer-Encoding" not in response.headers
     if until_closed and content and not content.endswith(b"\n"):
         raise ReadError(FailureReason.CONNECTION_LOST, "the page ends inside a line and its length was not told")
-    return Body(content, response.headers.get("Content-Type", ""))
+    return Body(content, response.headers.get("Content-Type", ""), framed=not until_closed)
 
 
 async def _plain(response: aiohttp.ClientResponse, max_body: int) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
+from math import inf
 
 from collector.fixed import to_fixed
 
@@ -30,7 +31,7 @@ class RawHistogram:
 def from_cumulative(buckets: Mapping[float, float], total: float) -> RawHistogram | None:
     """Cumulative counts by bound (with +Inf) and the sum, as printed; None when they are no cumulative histogram."""
     bounds = sorted(buckets)
-    if not bounds or bounds[-1] != float("inf"):
+    if not bounds or bounds[-1] != inf or bounds[0] == -inf or total < 0:
         return None
     cumulative = [buckets[bound] for bound in bounds]
     if cumulative[0] < 0 or any(low > high for low, high in pairwise(cumulative)):

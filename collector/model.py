@@ -78,6 +78,8 @@ class Values:
     started_at: float | None = None
     model: str = ""
     role: str = ""
+    damaged: frozenset[str] = frozenset()
+    """Signals of which a part of the page was lost: what is missing of them says nothing."""
 
 
 Subject = Target
@@ -96,6 +98,8 @@ class Reading:
     duration_seconds: float = 0.0
     oddities: Mapping[Oddity, int] = field(default_factory=dict)
     unknown_families: int = 0
+    whole: bool = True
+    """False where nothing told that the page was complete: what it lacks may only have been cut off."""
 
     @property
     def covers(self) -> frozenset[str]:

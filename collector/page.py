@@ -52,11 +52,22 @@ _ESCAPE = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 
 
+MOST_LINES = 50_000
+"""The most lines of a page; the largest engine pages have a fifth. All targets wait while one page is read."""
+
+_LONGEST_LINE = 1 << 16
+_LONGEST_VALUE = 1024
+_MOST_BAD_LINES = 1000
+
+
 def read_page(body: bytes, content_type: str = "", *, wanted: Container[str] | None = None) -> Page:
     """Read a page; `wanted` limits it to those sample names (default all).
 
-    ReadError: `not_metrics` for HTML, JSON and the like, `malformed` for a cut OpenMetrics page.
+    ReadError: `not_metrics` for HTML, JSON and the like, `malformed` for a cut OpenMetrics page or one of rubbish,
+    `body_too_large` for more lines than any engine prints.
     """
+    if body.count(b"\n") > MOST_LINES:
+        raise ReadError(FailureReason.BODY_TOO_LARGE, f"more than {MOST_LINES} lines")
     text = body.decode("utf-8", errors="replace")
     _refuse_other_formats(text, content_type)
     if "openmetrics" in content_type.lower() and not text.rstrip().endswith("# EOF"):
@@ -79,6 +90,8 @@ def read_page(body: bytes, content_type: str = "", *, wanted: Container[str] | N
         if parsed is None:
             oddities[Oddity.BAD_LINE] += 1
             damaged |= {name[0]} if name else set()
+            if oddities[Oddity.BAD_LINE] > _MOST_BAD_LINES:
+                raise ReadError(FailureReason.MALFORMED, f"more than {_MOST_BAD_LINES} lines are no metric samples")
         else:
             samples.setdefault(parsed[0], []).append(parsed[1])
     if not samples and not types:
@@ -103,7 +116,7 @@ def _note_type(line: str, types: dict[str, str]) -> None:
 
 
 def _read_line(line: str) -> tuple[str, Sample] | None:
-    match = _LINE.fullmatch(line)
+    match = _LINE.fullmatch(line) if len(line) <= _LONGEST_LINE else None
     if match is None:
         return None
     name, label_text, number = match.groups()
@@ -114,7 +127,7 @@ def _read_line(line: str) -> tuple[str, Sample] | None:
 
 
 def read_labels(text: str) -> dict[str, str] | None:
-    """Labels between the braces, unescaped; None when they are malformed or one name stands twice."""
+    """Labels between the braces, unescaped; None when they are malformed, too long, or one name stands twice."""
     labels: dict[str, str] = {}
     position = 0
     while position < len(text):
@@ -122,7 +135,7 @@ def read_labels(text: str) -> dict[str, str] | None:
         if match is None:
             return labels if not text[position:].strip() else None
         name, value = match.groups()
-        if name in labels:
+        if name in labels or len(value) > _LONGEST_VALUE:
             return None
         labels[name] = _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[0]), value) if "\\" in value else value
         position = match.end()

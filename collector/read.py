@@ -24,6 +24,8 @@ class Body:
 
     content: bytes
     content_type: str
+    framed: bool = True
+    """False where the length of the answer was not told, so that it may have been cut off."""
 
 
 class Fetch(Protocol):
@@ -58,7 +60,7 @@ def understand(target: Target, lane: Lane, body: Body, *, at: Instant, duration_
     engine, lookup = recognise(page, declared=target.engine)
     values = extract(engine, lookup, COVERS[lane])
     return Reading(target=target, lane=lane, at=at, engine=engine.name, rows={target: values}, duration_seconds=duration_seconds,
-                   oddities=dict(page.oddities), unknown_families=engine.unknown(page))  # fmt: skip
+                   oddities=dict(page.oddities), unknown_families=engine.unknown(page), whole=body.framed)  # fmt: skip
 
 
 def recognise(page: Page, *, declared: str = "") -> tuple[Engine, Lookup]:

@@ -129,7 +129,7 @@ class State:
             totals.mark(outcome.at.mono, self.limits.window)
         for signal in ENGINES[outcome.engine].from_zero & outcome.covers:
             for totals in sinks.of(signal):
-                totals.begin(signal)
+                totals.begin(signal, ENGINES[outcome.engine].told(signal))
         if look.born:
             track.begin_anew()
         self._count(track, outcome, look, sinks)
@@ -150,16 +150,19 @@ class State:
         )
 
     def _count(self, track: Track, reading: Reading, look: Look, sinks: Sinks) -> None:
-        whole = _WHOLE[reading.engine] & reading.covers
-        for key, now in track.values(reading).counters.items():
+        values = track.values(reading)
+        whole = _WHOLE[reading.engine] & reading.covers - values.damaged
+        for key, now in values.counters.items():
             signal, child, _ = key
+            if signal in _WHOLE[reading.engine] - whole:
+                continue  # with a part lost, what it counted would be taken for `other`
             gain = count_gain(track.counters.get(key), now, _series_look(look, track, signal))
             track.counters[key] = now
             if gain.discarded is not None:
                 if child == ALL_CHILDREN or signal not in whole:
                     self.tally.discarded[signal, gain.discarded] += gain.amount
                 for totals in sinks.of(signal):
-                    totals.begin(signal)
+                    totals.begin(signal, ENGINES[reading.engine].told(signal))
                 continue
             if signal in whole:
                 signed = gain.amount if child == ALL_CHILDREN else -gain.amount
@@ -182,7 +185,7 @@ class State:
             if discarded is not None:
                 self.tally.discarded[signal, discarded] += gain.amount.count
             for totals in sinks.of(signal):
-                totals.begin(signal)
+                totals.begin(signal, ())
                 if discarded is None:
                     totals.add_histogram(signal, gain.amount)
 

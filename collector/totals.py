@@ -49,13 +49,13 @@ class Totals:
     marks: deque[Mark] = field(default_factory=deque)
     touched: float = -inf
 
-    def begin(self, signal: str) -> None:
-        """Start a counter's closed children, or a histogram, at zero."""
+    def begin(self, signal: str, children: tuple[str, ...]) -> None:
+        """Start the children of a counter, or a histogram, at zero."""
         if SIGNALS[signal].ladder:
             self.ladders.setdefault(signal, {})
             self.sums.setdefault(signal, 0)
         else:
-            for child in SIGNALS[signal].children or ("",):
+            for child in children:
                 self.counters.setdefault((signal, child), 0)
 
     def add(self, child: Child, amount: int) -> None:
@@ -92,7 +92,8 @@ class Totals:
         """A ratio of the table over the window up to now; None without a look-up in it."""
         share = SHARES[name]
         mark = self._past(now, window)
-        if mark is None or not any(signal == share.numerator for signal, _ in self.counters):
+        told = {child for signal, child in self.counters if signal == share.numerator}
+        if mark is None or not told or (share.child and share.child not in told):
             return None
         past = mark.counters
         parts = [0, 0]

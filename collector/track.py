@@ -19,6 +19,11 @@ _RESTART_SHARE = 0.5
 _UNSTABLE_SECONDS = 60.0
 """How long counters are not believed after they fell and were back above where they fell from."""
 
+_WORK = frozenset({"requests_running", "requests_waiting"})
+
+MOST_SERIES = 4000
+"""Counter and histogram series of one target that are followed; a page whose labels change at each look has no end of them."""
+
 _TELLING_COUNT = 10
 """Smaller counts may be reached again by a new process within one look."""
 
@@ -118,8 +123,9 @@ class Track:
         unseen = reading.at.mono - self.last_good.mono if self.last_good else 0.0
         span = unseen if birth is None else reading.at.wall - birth
         goes_on = not self.counters or any(key in self.counters for key in values.counters)
+        endless = len(self.counters.keys() | values.counters.keys()) + len(self.histograms.keys() | values.histograms.keys())
         anew = birth is None and self._began_anew(values)
-        unstable = self._note_alternation(reading, anew=anew, birth=birth)
+        unstable = self._note_alternation(reading, anew=anew, birth=birth) or endless > MOST_SERIES
         born = not unstable and (birth is not None or anew)
         return Look(born=born, gap=span > limits.gap_limit, watched=goes_on, unstable=unstable)
 
@@ -190,23 +196,32 @@ class Track:
     def note(self, reading: Reading, *, born: bool) -> None:
         """Take over a good reading's vital signs."""
         values, at = self.values(reading), reading.at
+        if len(self.counters) + len(self.histograms) > MOST_SERIES:
+            self.counters = {key: self.counters[key] for key in values.counters}
+            self.histograms = {key: self.histograms[key] for key in values.histograms}
         first = self.last_good is None or born
         alive_since = at.mono if first else self.vitals.alive_since
         if first and values.started_at is not None:
             alive_since = at.mono - max(at.wall - values.started_at, 0.0)
         before = None if born else self.vitals.stuck_since
-        self.vitals = Vitals(last_good=at.mono, progress=values.progress, alive_since=alive_since,
-                             stuck_since=self._stuck_since(values, at.mono, before))  # fmt: skip
+        progress = values.progress if values.progress is not None or born else self.vitals.progress
+        self.vitals = Vitals(last_good=at.mono, progress=progress, alive_since=alive_since,
+                             stuck_since=self._stuck_since(replace(values, progress=progress), at.mono, before))  # fmt: skip
+        if born or any(other.engine != reading.engine for other in self.readings.values()):
+            self.readings.clear()
         self.readings[reading.lane] = reading
         if reading.lane is Lane.FULL:
             self.readings.pop(Lane.FAST, None)
-        self.covered |= reading.covers
+        seen = (self.covered | reading.covers) - values.damaged
+        self.covered = seen if reading.whole else seen - reading.covers
         self.started_at = self.started_at if values.started_at is None else values.started_at
         self.last_good = self.last_look = at
         self.failure = None
 
     def _stuck_since(self, values: Values, at: float, before: float | None) -> float | None:
         gauges = values.gauges
+        if values.damaged & _WORK:
+            return before
         if not (gauges.get("requests_running") or gauges.get("requests_waiting")):
             return None
         return at if before is None or values.progress != self.vitals.progress else before

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collector.model import Adapters
+from collector.model import ALL_CHILDREN, Adapters
 from collector.page import Page, Sample
 from collector.reasons import Oddity
 from collector.signals import SIGNALS
@@ -111,6 +111,14 @@ class Engine:
     def of(self, signal: str) -> tuple[Rule, ...]:
         """The rules that feed a signal."""
         return tuple(rule for rule in self.rules if rule.signal == signal)
+
+    def told(self, signal: str) -> tuple[str, ...]:
+        """Children of a counter that the engine tells apart, in the order of the table."""
+        children: set[str] = set()
+        for rule in self.of(signal):
+            fixed = "other" if rule.child == ALL_CHILDREN else rule.child
+            children |= {*rule.children.values(), rule.other_child} if rule.child_label else {fixed}
+        return tuple(child for child in SIGNALS[signal].children or ("",) if child in children)
 
     def wanted(self) -> frozenset[str]:
         """Sample names as they stand on the wire, in every prefix."""

@@ -37,7 +37,7 @@ def _adapters(page: Lookup) -> Adapters | None:
     the external prefix-cache counters.
     """
     rows = page.first(("lora_requests_info",))
-    if not rows and "lora_requests_info" not in page.declared:
+    if "lora_requests_info" in page.damaged or (not rows and "lora_requests_info" not in page.declared):
         return None
     newest = max(rows, key=lambda row: row.value).labels if rows else {}
     running, waiting = (_names(newest.get(f"{what}_lora_adapters", "")) for what in ("running", "waiting"))

@@ -4,7 +4,7 @@ import pytest
 
 from collector.fixed import to_fixed
 from collector.ladders import project
-from collector.signals import SIGNALS
+from collector.signals import OUTCOMES, SIGNALS
 from collector.totals import Histogram, Totals
 from tests.make import raw
 
@@ -25,7 +25,7 @@ def hit_ratio(totals: Totals, now: float) -> float | None:
 
 def test_closed_children_begin_at_a_true_zero() -> None:
     totals = Totals()
-    totals.begin("requests")
+    totals.begin("requests", OUTCOMES)
     assert totals.counters == {("requests", outcome): 0 for outcome in ("stop", "length", "abort", "error", "other")}
 
 
@@ -33,15 +33,15 @@ def test_to_begin_again_changes_nothing() -> None:
     totals = Totals()
     totals.add(("requests", "stop"), 5)
     totals.add_histogram(TTFT, raw((1.0,), (2, 1), 4.5))
-    totals.begin("requests")
-    totals.begin(TTFT)
+    totals.begin("requests", OUTCOMES)
+    totals.begin(TTFT, ())
     assert totals.counters["requests", "stop"] == 5
     assert totals.histograms()[TTFT].cumulative[-1] == 3
 
 
 def test_a_histogram_begins_with_all_its_buckets_at_zero() -> None:
     totals = Totals()
-    totals.begin(TTFT)
+    totals.begin(TTFT, ())
     assert totals.histograms()[TTFT] == Histogram((0,) * (len(SIGNALS[TTFT].ladder) + 1), 0)
 
 
@@ -131,7 +131,7 @@ def test_marks_stay_few() -> None:
 def test_error_ratio_divides_by_all_outcomes() -> None:
     totals = Totals()
     totals.mark(0.0, WINDOW)
-    totals.begin("requests")
+    totals.begin("requests", OUTCOMES)
     for outcome, count in (("stop", 6), ("length", 1), ("error", 2), ("abort", 1)):
         totals.add(("requests", outcome), count)
     assert totals.share("error_ratio", 0.0, WINDOW) == pytest.approx(0.2)
@@ -140,7 +140,7 @@ def test_error_ratio_divides_by_all_outcomes() -> None:
 def test_error_ratio_without_errors_is_zero_and_idle_is_absent() -> None:
     totals = Totals()
     totals.mark(0.0, WINDOW)
-    totals.begin("requests")
+    totals.begin("requests", OUTCOMES)
     assert totals.share("error_ratio", 0.0, WINDOW) is None
     totals.add(("requests", "stop"), 4)
     assert totals.share("error_ratio", 0.0, WINDOW) == 0.0

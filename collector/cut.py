@@ -140,13 +140,18 @@ def newest(pods: Mapping[tuple[str, str, str], Pod]) -> dict[tuple[str, str, str
     return {key: pods[key] for *_, key in best.values()}
 
 
+def load_parts(pods: Iterable[Pod]) -> Parts:
+    """What pods add to the levels above: reporting ones, in means only those past their warm-up."""
+    reporting = (pod for pod in pods if pod.state in REPORTING)
+    return combine(pod.parts if pod.state is not State.WARMING else without_means(pod.parts) for pod in reporting)
+
+
 def load_gauges(
-    level: Level, pods: Sequence[Pod], totals: Totals, now: float, *, limits: Limits, full: Full
+    level: Level, pods: Sequence[Pod], parts: Parts, totals: Totals, now: float, *, limits: Limits, full: Full
 ) -> dict[Child, float]:
     """Gauges of a pool or cluster from its pods."""
     reporting = [pod for pod in pods if pod.state in REPORTING]
     settled = [pod for pod in reporting if pod.state is not State.WARMING]
-    parts = combine(pod.parts if pod.state is not State.WARMING else without_means(pod.parts) for pod in reporting)
     gauges = finish(parts) | _adapter_counts(one for pod in reporting for one in pod.adapters)
     fills = [fill for pod in settled if (fill := scoring.saturation(pod.gauges, full)) is not None]
     if fills:
@@ -177,20 +182,31 @@ def cut(
         by_pod[track.target.pod_key].append(track)
     pods = {key: make_pod(group, now.mono, limits) for key, group in sorted(by_pod.items())}
     pod_rows = tuple(pod_row(pod, pod_totals.get(key, Totals()), cluster, now, limits) for key, pod in newest(pods).items())
+    by_pool: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+    for key, pod in pods.items():
+        by_pool[key[:2]].append(pod)
+    parts = {pool_key: load_parts(members) for pool_key, members in by_pool.items()}
     pool_rows = []
     for pool_key, (totals, model) in sorted(pool_totals.items()):
-        members = [pod for key, pod in pods.items() if key[:2] == pool_key]
-        engines = sorted({row.info["engine"] for row in pod_rows if row.labels[1:3] == pool_key and row.info["engine"]})
-        gauges = load_gauges(Level.POOL, members, totals, now.mono, limits=limits, full=full)
+        members = by_pool[pool_key]
+        engines = sorted({track.engine for pod in members for track in pod.tracks if track.engine})
+        pool_parts = parts.get(pool_key, {})
+        gauges = load_gauges(Level.POOL, members, pool_parts, totals, now.mono, limits=limits, full=full)
         gauges |= _adapter_pods([pod for pod in members if pod.state in REPORTING], adapter_names)
         pool_rows.append(Row(
             level=Level.POOL, labels=(cluster, *pool_key), counters=dict(totals.counters), histograms=totals.histograms(),
             gauges=gauges,
             info={"model": model, "engine": ",".join(engines)},
         ))  # fmt: skip
+    whole_parts = combine(parts.values())
+    gauges = load_gauges(Level.CLUSTER, list(pods.values()), whole_parts, cluster_totals, now.mono, limits=limits, full=full)
     whole = Row(
-        level=Level.CLUSTER, labels=(cluster,), counters=dict(cluster_totals.counters), histograms=cluster_totals.histograms(),
-        gauges=load_gauges(Level.CLUSTER, list(pods.values()), cluster_totals, now.mono, limits=limits, full=full), info=info,
-    )  # fmt: skip
+        level=Level.CLUSTER,
+        labels=(cluster,),
+        gauges=gauges,
+        counters=dict(cluster_totals.counters),
+        histograms=cluster_totals.histograms(),
+        info=info,
+    )
     endpoints = tuple(endpoint(track, now, limits) for group in by_pod.values() for track in group)
     return Snapshot(at=now, cluster=whole, pools=tuple(pool_rows), pods=pod_rows, endpoints=endpoints)

@@ -55,6 +55,10 @@ _ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 MOST_LINES = 50_000
 """The most lines of a page; the largest engine pages have a fifth. All targets wait while one page is read."""
 
+_heads: dict[str, tuple[str, Labels]] = {}
+"""What stands before the number of a line, already read: pages repeat it at each look, and pods of one model share it."""
+
+_MOST_HEADS = 1 << 16
 _LONGEST_LINE = 1 << 16
 _LONGEST_VALUE = 1024
 _MOST_BAD_LINES = 1000
@@ -83,10 +87,16 @@ def read_page(body: bytes, content_type: str = "", *, wanted: Container[str] | N
         if line[0] == "#":
             _note_type(line, types)
             continue
+        head, _, number = line.rpartition(" ")
+        if (known := _heads.get(head)) is not None and number.isascii() and _NUMBER.fullmatch(number):
+            name_known, labels = known
+            if wanted is None or name_known in wanted:
+                samples.setdefault(name_known, []).append(Sample(labels, float(number)))
+            continue
         name = _NAME.match(line)
         if wanted is not None and name and name[0] not in wanted:
             continue
-        parsed = _read_line(line)
+        parsed = _read_line(line, head)
         if parsed is None:
             oddities[Oddity.BAD_LINE] += 1
             damaged |= {name[0]} if name else set()
@@ -115,7 +125,7 @@ def _note_type(line: str, types: dict[str, str]) -> None:
         types.setdefault(words[2], words[3].strip())
 
 
-def _read_line(line: str) -> tuple[str, Sample] | None:
+def _read_line(line: str, head: str) -> tuple[str, Sample] | None:
     match = _LINE.fullmatch(line) if len(line) <= _LONGEST_LINE else None
     if match is None:
         return None
@@ -123,6 +133,10 @@ def _read_line(line: str) -> tuple[str, Sample] | None:
     labels = read_labels(label_text) if label_text else {}
     if labels is None or _NUMBER.fullmatch(number) is None:
         return None
+    if match.start(3) == len(head) + 1 and match.end() == match.end(3):
+        if len(_heads) >= _MOST_HEADS:
+            _heads.clear()
+        _heads[head] = (name, labels)
     return name, Sample(labels, float(number))
 
 

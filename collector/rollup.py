@@ -19,9 +19,9 @@ class Part:
     top: int | None = None
 
     def __add__(self, other: "Part") -> "Part":
-        tops = [top for top in (self.top, other.top) if top is not None]
+        top = other.top if self.top is None else self.top if other.top is None else max(self.top, other.top)
         return Part(self.n + other.n, self.total + other.total, self.weighted + other.weighted, self.weight + other.weight,
-                    self.n_weighted + other.n_weighted, max(tops, default=None))  # fmt: skip
+                    self.n_weighted + other.n_weighted, top)  # fmt: skip
 
     @property
     def mean(self) -> float | None:

@@ -7,6 +7,7 @@ suffix in Prometheus (seconds, ratio, tokens); the level prefix and the counter 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 
 from collector import bounds
@@ -317,6 +318,7 @@ SHARES: Mapping[str, Share] = MappingProxyType({row.name: row.share for row in _
 """The ratios over the window, by name."""
 
 
+@cache
 def row_of(key: str) -> Signal:
     """The row of a gauge as readings name it: `signal`, or `signal/child` where it has a label of its own."""
     return SIGNALS[key.partition("/")[0]]

@@ -92,18 +92,17 @@ class Totals:
         """A ratio of the table over the window up to now; None without a look-up in it."""
         share = SHARES[name]
         mark = self._past(now, window)
-        told = {child for signal, child in self.counters if signal == share.numerator}
-        if mark is None or not told or (share.child and share.child not in told):
+        if mark is None:
             return None
-        past = mark.counters
-        parts = [0, 0]
+        part = whole = 0
+        told = False
         for child, total in self.counters.items():
-            increase = total - past.get(child, 0)
             if child[0] == share.numerator and share.child in ("", child[1]):
-                parts[0] += increase
+                told = True
+                part += total - mark.counters.get(child, 0)
             if child[0] == share.denominator:
-                parts[1] += increase
-        return min(parts[0] / parts[1], 1.0) if parts[1] > 0 else None
+                whole += total - mark.counters.get(child, 0)
+        return min(part / whole, 1.0) if told and whole > 0 else None
 
     def window_quantiles(self, name: str, now: float, window: float) -> dict[float, float]:
         """Quantiles of a histogram over the window, on the engines' own ladders; empty without an observation in it."""

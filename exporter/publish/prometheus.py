@@ -67,6 +67,8 @@ def _samples(signal: Signal, name: str, row: Row, labels: str) -> list[str]:
 
 
 def _own_labels(signal: Signal, child: str) -> str:
+    if signal.children:
+        return f'{signal.labels[0]}="{child}"'
     return write_labels(signal.labels, child.split("|", len(signal.labels) - 1))
 
 

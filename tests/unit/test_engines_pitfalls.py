@@ -242,7 +242,7 @@ def test_time_per_output_token_is_per_request_in_old_sglang(read: Any) -> None:
     assert {key[0] for key in read(*lines).histograms} == {"time_per_output_token_seconds"}
 
 
-def test_created_is_no_counter(read: Any) -> None:
+def test_a02_created_is_no_counter(read: Any) -> None:
     values = read(
         "# TYPE vllm:prompt_tokens_created gauge",
         f"vllm:prompt_tokens_created{{{VLLM}}} 1.79e9",

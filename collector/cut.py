@@ -87,7 +87,7 @@ def _windows(level: Level, totals: Totals, now: float, window: float) -> dict[Ch
 
 def _projected(totals: Totals) -> dict[Child, float]:
     shares = ((name, totals.projected_share(name)) for name in totals.ladders)
-    return {("histogram_projected_ratio", name): share for name, share in shares if share is not None}
+    return {("projected_ratio", name): share for name, share in shares if share is not None}
 
 
 def _adapter_pods(pods: Sequence[Pod], names: FirstOnes) -> dict[Child, float]:

@@ -246,7 +246,7 @@ _COMPUTED = (
            levels=_ABOVE, stable=False),
     _gauge("adapter_pods", "pods", Fold.DERIVED, "Reporting pods on which a LoRA adapter has work.", levels=(Level.POOL,),
            labels=("adapter",), stable=False),
-    _gauge("histogram_projected_ratio", "ratio", Fold.DERIVED,
+    _gauge("projected_ratio", "ratio", Fold.DERIVED,
            "Share of a histogram's observations that came on other buckets than the published ones and were spread over them.",
            levels=_ABOVE, labels=("signal",), children=tuple(row.name for row in _READ if row.ladder)),
     *(_gauge(name.replace("_seconds", "_window_seconds"), "seconds", Fold.DERIVED,

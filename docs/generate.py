@@ -50,6 +50,8 @@ def _facts(row: Signal) -> str:
     if row.labels:
         values = f" ({', '.join(row.children)})" if row.children else ""
         facts.append(f"own label{'s' * (len(row.labels) > 1)} {' and '.join(f'`{label}`' for label in row.labels)}{values}")
+    if "quantile" in row.labels:
+        facts.append("declared as a summary on the metrics page")
     if row.role is not Role.BOTH:
         facts.append(f"counts above the pod from {row.role} pods where prefill and decode are apart")
     if row.ladder:

@@ -45,8 +45,14 @@ def render(snapshot: Snapshot, form: Format, *, max_pods: int) -> tuple[str, int
 def _head(signal: Signal, name: str, form: Format) -> tuple[str, str]:
     if form is Format.OPENMETRICS:
         name = name.removesuffix("_total")
-    kind = Kind.GAUGE if signal.kind is Kind.INFO else signal.kind
-    return f"# HELP {name} {signal.help}", f"# TYPE {name} {kind}"
+    return f"# HELP {name} {signal.help}", f"# TYPE {name} {declared_type(signal)}"
+
+
+def declared_type(signal: Signal) -> str:
+    """The kind in the words of the format, which calls quantiles over a sliding window a summary."""
+    if "quantile" in signal.labels:
+        return "summary"
+    return Kind.GAUGE if signal.kind is Kind.INFO else signal.kind
 
 
 def _samples(signal: Signal, name: str, row: Row, labels: str) -> list[str]:

@@ -135,7 +135,7 @@ def test_the_projected_share_is_of_observations_on_foreign_buckets() -> None:
         look(core, step, [0.3] * count, ladder[:20])
         look(core, step, [0.3] * 3 * count, (0.111, 0.222), target("p1"))
     gauges = pool_row(core.snapshot(at(1))).gauges
-    assert gauges["histogram_projected_ratio", TTFT] == 9 / 12
+    assert gauges["projected_ratio", TTFT] == 9 / 12
     empty = state(POD)
     look(empty, 0, [])
-    assert ("histogram_projected_ratio", TTFT) not in pool_row(empty.snapshot(at(0))).gauges
+    assert ("projected_ratio", TTFT) not in pool_row(empty.snapshot(at(0))).gauges

@@ -12,6 +12,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import aiohappyeyeballs
 
+from collector.auth import Contexts, Secrets, Tls
 from collector.connection import Answer, Connection, Unanswered
 from collector.model import Target
 from collector.read import Body
@@ -23,6 +24,7 @@ _PORTS = {"http": 80, "https": 443}
 _NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL})
 _NEXT_ADDRESS_AFTER_SECONDS = 0.25
 _PRINTABLE = "".join(map(chr, range(33, 127)))
+_PLAIN_TLS = Tls()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,10 @@ def place_of(url: str) -> Place:
     return Place(parts.scheme, host, parts.port or _PORTS[parts.scheme], path)
 
 
+Line = tuple[tuple[str, str, int], Tls | None, int]
+"""What a connection is good for: its server, the TLS settings, and the serial number of the certificates behind them."""
+
+
 @lru_cache(maxsize=65536)
 def _question(place: Place) -> bytes:
     return place.question
@@ -76,8 +82,10 @@ class Client:
     def __init__(self, *, deadline_seconds: float, max_body: int) -> None:
         self._deadline_seconds = deadline_seconds
         self._max_body = max_body
-        self._kept: dict[str, tuple[tuple[str, str, int], Connection]] = {}
+        self._kept: dict[str, tuple[Line, Connection]] = {}
         self._resolver = Resolver()
+        self._secrets = Secrets()
+        self._contexts = Contexts()
 
     async def __call__(self, target: Target, path: str = "") -> Body:
         """The target's page, or what `path` (with its query) holds on the same server. ReadError says why not."""
@@ -107,56 +115,74 @@ class Client:
             await connection.closed()
 
     async def _get(self, target: Target, place: Place) -> Answer:
-        first = await self._exchange(target, place)
+        first = await self._authorized(target, place)
         if not first.redirects:
             return first
-        second = await self._exchange(target, _redirected(place, first))
+        second = await self._authorized(target, _redirected(place, first))
         if second.redirects:
             raise ReadError(FailureReason.REDIRECT, f"redirected twice, last to {_shown(second)}")
         return second
 
-    async def _exchange(self, target: Target, place: Place) -> Answer:
+    async def _authorized(self, target: Target, place: Place) -> Answer:
+        """One question with the target's credentials; a 401 may only mean that they were replaced since they were read."""
+        header = self._secrets.header(target.auth)
+        answer = await self._exchange(target, place, header)
+        if answer.status == 401 and target.auth is not None:
+            renewed = self._secrets.header(target.auth, again=True)
+            if renewed != header:
+                answer = await self._exchange(target, place, renewed)
+        return answer
+
+    async def _exchange(self, target: Target, place: Place, header: bytes) -> Answer:
         """One question. A kept connection that turns out to be dead is replaced once: the server closed it meanwhile."""
-        question = _question(place) + b"\r\n"
-        connection = self._take(target, place)
+        question = _question(place) + header + b"\r\n"
+        line = self._line(target, place)
+        connection = self._take(target, line)
         if connection is not None:
             with suppress(Unanswered):
-                return await self._ask(target, place, connection, question)
-        connection = await self._connect(place)
+                return await self._ask(target, line, connection, question)
+        line, connection = await self._connect(target, place)
         try:
-            return await self._ask(target, place, connection, question)
+            return await self._ask(target, line, connection, question)
         except Unanswered as error:
             told = f": {error}" if str(error) else ""
             raise ReadError(FailureReason.CONNECTION_LOST, f"connection ended before an answer began{told}") from error
 
-    def _take(self, target: Target, place: Place) -> Connection | None:
-        server, connection = self._kept.pop(target.key, (None, None))
+    def _line(self, target: Target, place: Place) -> Line:
+        if place.scheme == "http":
+            return place.server, None, 0
+        tls = target.tls or _PLAIN_TLS
+        return place.server, tls, self._contexts.serial(tls)
+
+    def _take(self, target: Target, line: Line) -> Connection | None:
+        kept, connection = self._kept.pop(target.key, (None, None))
         if connection is None:
             return None
-        if server == place.server and connection.reusable:
+        if kept == line and connection.reusable:
             return connection
         connection.close()
         return None
 
-    async def _ask(self, target: Target, place: Place, connection: Connection, question: bytes) -> Answer:
+    async def _ask(self, target: Target, line: Line, connection: Connection, question: bytes) -> Answer:
         try:
             answer = await connection.ask(question)
         except BaseException:
             connection.close()
             raise
         if connection.reusable and target.key not in self._kept:
-            self._kept[target.key] = (place.server, connection)
+            self._kept[target.key] = (line, connection)
         else:
             connection.close()
         return answer
 
-    async def _connect(self, place: Place) -> Connection:
-        secure: ssl.SSLContext | None = None
-        if place.scheme == "https":
-            secure = await asyncio.to_thread(ssl.create_default_context)
+    async def _connect(self, target: Target, place: Place) -> tuple[Line, Connection]:
+        secure, name = None, None
+        line = self._line(target, place)
+        if tls := line[1]:
+            secure, serial = await self._contexts.context(tls)
+            line, name = (place.server, tls, serial), tls.server_name or place.host
         loop = asyncio.get_running_loop()
         sock = await self._open(place)
-        name = place.host if secure else None
         try:
             _, connection = await loop.create_connection(lambda: Connection(self._max_body), sock=sock, ssl=secure,
                                                          server_hostname=name)  # fmt: skip
@@ -165,7 +191,7 @@ class Client:
         except BaseException:
             sock.close()
             raise
-        return connection
+        return line, connection
 
     async def _open(self, place: Place) -> socket.socket:
         """A connected socket. Where a name has several addresses, those that answer late do not use up the deadline."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from collector.auth import Auth, Tls
 from collector.clock import Instant
 from collector.ladders import RawHistogram
 from collector.reasons import FailureReason, Oddity
@@ -26,6 +27,8 @@ class Target:
     accelerator: str = ""
     cost_tier: str = ""
     terminating: bool = False
+    auth: Auth | None = None
+    tls: Tls | None = None
 
     @property
     def address(self) -> str:

@@ -100,6 +100,12 @@ class Client:
             raise ReadError(reason, f"HTTP status {answer.status}")
         return Body(answer.body, answer.headers.get("content-type", ""))
 
+    def limit(self, *, deadline_seconds: float, max_body: int) -> None:
+        """Other limits from the next fetch on."""
+        if max_body != self._max_body:
+            self.keep([])
+        self._deadline_seconds, self._max_body = deadline_seconds, max_body
+
     def keep(self, targets: Iterable[Target]) -> None:
         """Close the connections of all other targets."""
         for key in self._kept.keys() - {target.key for target in targets}:

@@ -1,8 +1,10 @@
 """The command line: results on stdout, complaints on stderr, exit code 0 done, 1 failed at its work, 2 wrong usage."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,20 @@ from exporter.units import show_duration
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _FILE = click.Path(path_type=Path)
-_CONFIG = click.option("--config", "path", required=True, type=_FILE, help="Configuration file (YAML).")
-_LISTEN = click.option("--listen", default="127.0.0.1:9840", show_default=True, metavar="HOST:PORT", help="Address to serve on.")
-_LOG = click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the log."
+_CONFIG = click.option(
+    "--config", "path", required=True, type=_FILE, envvar="LLM_FLEET_EXPORTER_CONFIG", help="Configuration file (YAML)."
 )
+_SET = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting that goes before file and environment; repeatable."
+)
+_LISTEN = click.option(
+    "--listen", default="127.0.0.1:9840", show_default=True, metavar="HOST:PORT", envvar="LLM_FLEET_EXPORTER_LISTEN",
+    help="Address to serve on.",
+)  # fmt: skip
+_LOG = click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+    envvar="LLM_FLEET_EXPORTER_LOG_FORMAT", help="Form of the log.",
+)  # fmt: skip
 _OUTPUT = click.option(
     "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Form of result."
 )
@@ -37,24 +48,28 @@ def main() -> None:
 
 @main.command()
 @_CONFIG
+@_SET
 @_LISTEN
 @_LOG
 @click.option("--role", type=click.Choice(["cluster"]), default="cluster", show_default=True, help="What this process does.")
-def serve(path: Path, listen: str, log_format: str, role: str) -> None:
+def serve(path: Path, settings: tuple[str, ...], listen: str, log_format: str, role: str) -> None:
     """Read the targets of the configuration and serve what they say."""
     from exporter.app import serve as run_server
     from exporter.log import set_up
+    from exporter.reload import Origin
 
-    config = _load(path)
+    config = _load(path, settings)
     host, port = _address(listen)
     set_up(as_json=log_format == "json")
-    _run(run_server(config, host=host, port=port))
+    load = partial(load_config, path, environment=os.environ, settings=settings)
+    _run(run_server(config, host=host, port=port, origin=Origin(path, load)))
 
 
 @main.command()
 @_CONFIG
+@_SET
 @_OUTPUT
-def once(path: Path, output: str) -> None:
+def once(path: Path, settings: tuple[str, ...], output: str) -> None:
     """Read every target once, print what it says; exit code 1 if any failed."""
     from rich.console import Console
 
@@ -62,7 +77,7 @@ def once(path: Path, output: str) -> None:
     from exporter.app import read_once
     from exporter.table import as_data, print_table
 
-    hub, outcomes = _run(read_once(_load(path)))
+    hub, outcomes = _run(read_once(_load(path, settings)))
     snapshot = hub.snapshot()
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(as_data(snapshot, outcomes)), indent=2))
@@ -77,12 +92,24 @@ def once(path: Path, output: str) -> None:
 
 @main.command("check-config")
 @click.argument("path", type=_FILE)
-def check_config(path: Path) -> None:
-    """Check a configuration file without reading any target."""
-    config = _load(path)
-    pools = {target.pool_key for target in config.targets}
+@_SET
+def check_config(path: Path, settings: tuple[str, ...]) -> None:
+    """Check a configuration file, and the target files it names, without reading any target."""
+    from collector.file_targets import FileSource
+    from collector.targets import Batch, merge
+
+    config = _load(path, settings)
+    found = [source.look() for source in config.sources if isinstance(source, FileSource)]
+    whole = merge([Batch(config.placed), *found])
+    for fault in whole.faults:
+        click.echo(fault, err=True)
+    if whole.faults:
+        sys.exit(2)
+    pools = {one.target.pool_key for one in whole.targets}
     intervals = f"every {show_duration(config.fast_interval)}, in full every {show_duration(config.full_interval)}"
-    click.echo(f"{path}: good: cluster {config.cluster}, {len(config.targets)} targets in {len(pools)} pools, read {intervals}")
+    click.echo(f"{path}: good: cluster {config.cluster}, {len(whole.targets)} targets in {len(pools)} pools, read {intervals}")
+    for note in config.notes:
+        click.echo(f"note: {note}")
 
 
 @main.command()
@@ -135,9 +162,9 @@ def _report(write: Callable[[], list[Path]], out: Path) -> None:
         sys.exit(1)
 
 
-def _load(path: Path) -> Config:
+def _load(path: Path, settings: tuple[str, ...] = ()) -> Config:
     try:
-        return load_config(path)
+        return load_config(path, environment=os.environ, settings=settings)
     except ConfigError as error:
         click.echo(str(error), err=True)
         sys.exit(2)

@@ -1,7 +1,7 @@
 """What the exporter says of itself, through prometheus-client; names come from the table."""
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -31,10 +31,15 @@ class SelfMetrics(Collector):
         self.series = 0
         self.pods_dropped = 0
         self.reload_successful = True
+        self.sources_good: Mapping[str, bool] = {}
         row = find("scrape_duration_seconds", Level.EXPORTER)
         self._durations = Histogram(_name(row.name), row.help, row.labels, registry=self.registry, buckets=row.ladder)
         ProcessCollector(registry=self.registry)
         self.registry.register(self)
+
+    def note_reload(self, successful: bool) -> None:
+        """How the last reading of the configuration went."""
+        self.reload_successful = successful
 
     def note(self, outcome: Reading | Failure) -> None:
         """Count one attempt."""
@@ -52,6 +57,8 @@ class SelfMetrics(Collector):
         tracks = self._state.tracks.values()
         yield self._gauge("build_info", [((__version__, platform.python_version()), 1)])
         yield self._gauge("config_last_reload_successful", [((), float(self.reload_successful))])
+        good = [((source,), float(good)) for source, good in sorted(self.sources_good.items())]
+        yield self._gauge("target_source_last_read_successful", good)
         up = [((track.target.namespace, track.target.pool, track.target.pod, track.target.address), float(track.failure is None))
               for track in tracks if track.last_look is not None]  # fmt: skip
         yield self._gauge("target_up", up)

@@ -55,6 +55,7 @@ async def _metrics(request: web.Request) -> web.Response:
     form = choose_format(request.headers.get("Accept", ""))
     snapshot = hub.snapshot()
     page, hub.own.series = render(snapshot, form, max_pods=hub.max_pods)
+    hub.own.sources_good = hub.roster.good
     hub.own.pods_dropped = max(len(snapshot.pods) - hub.max_pods, 0)
     body = (page + hub.own.render(form)).encode()
     headers = {"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"}

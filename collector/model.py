@@ -94,11 +94,15 @@ class Reading:
     duration_seconds: float = 0.0
     oddities: Mapping[Oddity, int] = field(default_factory=dict)
     unknown_families: int = 0
+    only: frozenset[str] | None = None
 
     @property
     def covers(self) -> frozenset[str]:
-        """Signals this reading speaks of: one that it covers and lacks is absent, others are untouched."""
-        return COVERS[self.lane]
+        """Signals this reading speaks of: one that it covers and lacks is absent, others are untouched.
+
+        All that its lane covers, or `only` some where the source knows no others; such a source has no progress counters.
+        """
+        return COVERS[self.lane] if self.only is None else self.only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,7 @@ class State:
         whole = _WHOLE[reading.engine] & reading.covers
         for key, now in values.counters.items():
             signal, child, _ = key
-            series = Look(born=look.born, gap=look.gap, watched=look.watched and signal in track.covered)
+            series = track.judge(signal, reading, look, self.limits)
             gain = count_gain(track.counters.get(key), now, series)
             track.counters[key] = now
             if gain.discarded is not None:
@@ -151,7 +151,7 @@ class State:
     def _count_histograms(self, track: Track, reading: Reading, look: Look, sinks: tuple[Totals, ...]) -> None:
         for key, now in track.values(reading).histograms.items():
             signal = key[0]
-            series = Look(born=look.born, gap=look.gap, watched=look.watched and signal in track.covered)
+            series = track.judge(signal, reading, look, self.limits)
             gain = histogram_gain(track.histograms.get(key), now, series)
             track.histograms[key] = now
             if gain.discarded is not None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from aiohttp import web
 
 from collector.clock import Clock, SystemClock
 from collector.http import Client, open_fetch
+from collector.lanes import Reader
 from collector.model import Failure, Reading, Target
 from collector.read import read
 from collector.signals import Lane
@@ -81,7 +81,7 @@ class Scraping:
     def __init__(self, hub: Hub, client: Client, clock: Clock) -> None:
         self._hub = hub
         self._client = client
-        self._read = partial(read, fetch=client, clock=clock)
+        self._reader = Reader(client, clock)
         self._wheel: Wheel | None = None
         self._intervals = (0.0, 0.0)
         hub.roster = Roster(self.watch)
@@ -95,7 +95,7 @@ class Scraping:
             if self._wheel is not None:
                 self._wheel.stop()
             self._wheel = Wheel(
-                self._read, self._hub.take, fast_interval=config.fast_interval, full_interval=config.full_interval
+                self._reader, self._hub.take, fast_interval=config.fast_interval, full_interval=config.full_interval
             )
             self._wheel.replace(self._hub.roster.targets)
         self._hub.roster.follow(config.sources)
@@ -104,6 +104,7 @@ class Scraping:
         """Begin with targets that are new, end with those that went."""
         self._hub.watch(targets)
         self._client.keep(targets)
+        self._reader.keep(targets)
         if self._wheel is not None:
             self._wheel.replace(targets)
 

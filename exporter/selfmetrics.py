@@ -69,7 +69,7 @@ class SelfMetrics(Collector):
         yield self._gauge("targets", [((), len(self._state.tracks))])
         yield self._gauge("series", [((), self.series)])
         yield self._gauge("pods_dropped", [((), self.pods_dropped)])
-        unknown = sum(reading.unknown_families for track in tracks for reading in track.readings.values())
+        unknown = sum(max((reading.unknown_families for reading in track.readings.values()), default=0) for track in tracks)
         yield self._gauge("unknown_families", [((), unknown)])
 
     def _gauge(self, signal: str, samples: Sequence[tuple[tuple[str, ...], float]]) -> GaugeMetricFamily:

@@ -268,10 +268,10 @@ async def test_the_log_as_json_is_json_line_by_line_and_holds_no_secret(tmp_path
 
 
 async def test_a_target_that_keeps_failing_is_one_line(tmp_path: Path) -> None:
-    async with fleet(tmp_path, say(*[answer(b"", "503 Loading")] * 60, answer())) as (target, process):
+    async with fleet(tmp_path, say(*[answer(b"", "503 Loading")] * 9, answer())) as (target, process):
         await process.line("state changed", "state=fresh")
     about = [line for line in process.lines if target.url in line]
-    assert len(target.requests) > 60
+    assert len(target.requests) > 9
     assert [("reason=http_status" in line, "state=fresh" in line) for line in about] == [(True, False), (False, True)]
     assert "warning" in about[0]
     assert "looks_before=" in about[1]

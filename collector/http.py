@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable
@@ -208,7 +209,8 @@ class Client:
         try:
             sock = await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER_SECONDS)
         except OSError as error:
-            raise ReadError(connect_reason(error), f"cannot connect: {error}") from error
+            told = os.strerror(error.errno) if error.errno else str(error)
+            raise ReadError(connect_reason(error), f"cannot connect: {told}") from error
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
 

@@ -59,9 +59,12 @@ class SelfMetrics(Collector):
         yield self._gauge("config_last_reload_successful", [((), float(self.reload_successful))])
         good = [((source,), float(good)) for source, good in sorted(self.sources_good.items())]
         yield self._gauge("target_source_last_read_successful", good)
-        up = [((track.target.namespace, track.target.pool, track.target.pod, track.target.address), float(track.failure is None))
-              for track in tracks if track.last_look is not None]  # fmt: skip
-        yield self._gauge("target_up", up)
+        up: dict[tuple[str, ...], float] = {}
+        for track in tracks:
+            if track.last_look is not None:  # two paths of one port are one series: up when both are
+                where = (track.target.namespace, track.target.pool, track.target.pod, track.target.address)
+                up[where] = min(up.get(where, 1.0), float(track.failure is None))
+        yield self._gauge("target_up", list(up.items()))
         tally = self._state.tally
         yield self._counter("target_failures", [((reason,), tally.failures[reason]) for reason in FailureReason])
         yield self._counter("page_oddities", [((kind,), tally.oddities[kind]) for kind in Oddity])

@@ -21,6 +21,7 @@ from collector.targets import Roster
 from collector.wheel import Wheel
 from exporter import __version__
 from exporter.config import Config
+from exporter.debug import Debugger
 from exporter.hub import Hub
 from exporter.log import say
 from exporter.reload import Origin, follow, hung_up
@@ -51,8 +52,8 @@ async def serve(
     hub = Hub(config, clock, version=__version__)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(open_fetch(deadline_seconds=config.deadline, max_body=config.max_body))
-        base = await _listen(stack, hub, host, port)
         scraping = Scraping(hub, client, clock)
+        base = await _listen(stack, make_server(hub, Debugger(hub, client, scraping.reader)), host, port)
         stack.callback(scraping.stop)
         scraping.configure(config)
         with suppress(TimeoutError):
@@ -81,7 +82,7 @@ class Scraping:
     def __init__(self, hub: Hub, client: Client, clock: Clock) -> None:
         self._hub = hub
         self._client = client
-        self._reader = Reader(client, clock)
+        self.reader = Reader(client, clock)
         self._wheel: Wheel | None = None
         self._intervals = (0.0, 0.0)
         hub.roster = Roster(self.watch)
@@ -95,7 +96,7 @@ class Scraping:
             if self._wheel is not None:
                 self._wheel.stop()
             self._wheel = Wheel(
-                self._reader, self._hub.take, fast_interval=config.fast_interval, full_interval=config.full_interval
+                self.reader, self._hub.take, fast_interval=config.fast_interval, full_interval=config.full_interval
             )
             self._wheel.replace(self._hub.roster.targets)
         self._hub.roster.follow(config.sources)
@@ -104,7 +105,7 @@ class Scraping:
         """Begin with targets that are new, end with those that went."""
         self._hub.watch(targets)
         self._client.keep(targets)
-        self._reader.keep(targets)
+        self.reader.keep(targets)
         if self._wheel is not None:
             self._wheel.replace(targets)
 
@@ -114,8 +115,8 @@ class Scraping:
             self._wheel.stop()
 
 
-async def _listen(stack: AsyncExitStack, hub: Hub, host: str, port: int) -> str:
-    runner = web.AppRunner(make_server(hub), access_log=None, shutdown_timeout=_STOP_WITHIN_SECONDS)
+async def _listen(stack: AsyncExitStack, server: web.Application, host: str, port: int) -> str:
+    runner = web.AppRunner(server, access_log=None, shutdown_timeout=_STOP_WITHIN_SECONDS)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     site = web.TCPSite(runner, host, port)

@@ -22,6 +22,7 @@ class Hub:
     def __init__(self, config: Config, clock: Clock, *, version: str = "") -> None:
         self.clock = clock
         self.max_pods = config.max_pods
+        self.debug_bearer_file = config.debug_bearer_file
         self.state = State(cluster=config.cluster, region=config.region, version=version, limits=config.limits, full=config.full)
         self.own = SelfMetrics(self.state)
         self.roster = Roster(self.watch)
@@ -32,7 +33,7 @@ class Hub:
 
     def configure(self, config: Config) -> None:
         """Other names and limits from now on; what was read and counted stays."""
-        self.max_pods = config.max_pods
+        self.max_pods, self.debug_bearer_file = config.max_pods, config.debug_bearer_file
         self.state.cluster, self.state.region = config.cluster, config.region
         self.state.limits, self.state.full = config.limits, config.full
         self._cut = None
@@ -45,6 +46,7 @@ class Hub:
     def take(self, outcome: Reading | Failure) -> None:
         """One attempt at a target."""
         self.own.note(outcome)
+        self._changes.tried(outcome.target.key)
         self.state.absorb(outcome)
 
     def snapshot(self) -> Snapshot:

@@ -52,7 +52,10 @@ def announcement(base: str, pods: Sequence[DemoTarget], faults: Sequence[Fault],
         *(f"  {pod.engine:7} {pod.pod:18} {pod.url}" for pod in pods),
         "",
         "What will happen, and again every ten minutes:" if speed == 1 else f"What will happen, at {speed:g} times the speed:",
-        *(f"  {_moment(fault.at / speed)}  {fault.pod} {_WHAT[fault.kind]} for {fault.seconds / speed:g} s" for fault in faults),
+        *(
+            f"  {_moment(fault.at / speed)}  {fault.pod} {_WHAT[fault.kind].format(f'{fault.seconds / speed:g}')}"
+            for fault in faults
+        ),
         "",
         "Ctrl-C ends it. State changes are logged below.",
     ]

@@ -11,6 +11,7 @@ from collector.unpack import PACKINGS, Packed, Plain
 
 _HEAD_AT_MOST = 1 << 16
 _HEADERS_AT_MOST = 256
+_KEPT = frozenset({b"content-length", b"transfer-encoding", b"content-encoding", b"content-type", b"location"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -19,7 +20,7 @@ class Unanswered(Exception):
 
 
 class Answer:
-    """What a server said: status, headers (lower-case names), and the body of a 200, which others lack."""
+    """What a server said: status, the headers that matter (lower-case names), and the body of a 200, which others lack."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -42,6 +43,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Answer] | None = None
         self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._parser = httptools.HttpResponseParser(self)
         self._in_question = False
         self._spoiled = False
         self._came = 0
@@ -52,7 +54,6 @@ class Connection(asyncio.Protocol):
         """Send a request and wait for its answer. ReadError when that breaks the rules, Unanswered when none begins."""
         if self._transport is None or self._transport.is_closing():
             raise Unanswered
-        self._parser = httptools.HttpResponseParser(self)
         self._begin_message()
         self._came = 0
         self._in_question = True
@@ -138,7 +139,8 @@ class Connection(asyncio.Protocol):
             return self._fail(
                 ReadError(FailureReason.MALFORMED, f"headers of more than {_HEAD_AT_MOST} bytes or lines without end")
             )
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
+        if (lower := name.lower()) in _KEPT:
+            self._headers[lower.decode()] = value.decode("latin-1").strip()
         return None
 
     def on_headers_complete(self) -> None:

@@ -23,7 +23,8 @@ class Vitals:
     """What the samples of one target showed; moments are monotonic seconds, None = never.
 
     `progress` is the engine's per-step counter at the last good sample, None where it has none. `stuck_since`: when work
-    was first shown without the counter moving since; None without work. `alive_since`: start of the engine's process, or
+    was first shown without the counter moving since; None without work. `judged`: the last good sample that told of progress,
+    where that is not the last one. `alive_since`: start of the engine's process, or
     the first sight of it.
     """
 
@@ -33,6 +34,7 @@ class Vitals:
     progress: float | None = None
     stuck_since: float | None = None
     alive_since: float | None = None
+    judged: float | None = None
 
 
 def state_of(vitals: Vitals, now: float, limits: Limits) -> State:
@@ -45,7 +47,8 @@ def state_of(vitals: Vitals, now: float, limits: Limits) -> State:
     if vitals.last_good is None or silent_for > limits.stale_after:
         return State.STALE
     if vitals.progress is not None:
-        if vitals.stuck_since is not None and vitals.last_good - vitals.stuck_since >= limits.no_progress_after:
+        judged = vitals.last_good if vitals.judged is None else vitals.judged
+        if vitals.stuck_since is not None and judged - vitals.stuck_since >= limits.no_progress_after:
             return State.NO_PROGRESS
         if vitals.progress == 0 and vitals.alive_since is not None and now - vitals.alive_since < limits.warming_for:
             return State.WARMING

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from collector.auth import Auth, Tls
 from collector.clock import Instant
 from collector.ladders import RawHistogram
 from collector.reasons import FailureReason, Oddity
@@ -26,6 +27,8 @@ class Target:
     accelerator: str = ""
     cost_tier: str = ""
     terminating: bool = False
+    auth: Auth | None = None
+    tls: Tls | None = None
 
     @property
     def address(self) -> str:
@@ -100,11 +103,15 @@ class Reading:
     unknown_families: int = 0
     whole: bool = True
     """False where nothing told that the page was complete: what it lacks may only have been cut off."""
+    only: frozenset[str] | None = None
 
     @property
     def covers(self) -> frozenset[str]:
-        """Signals this reading speaks of: one that it covers and lacks is absent, others are untouched."""
-        return COVERS[self.lane]
+        """Signals this reading speaks of: one that it covers and lacks is absent, others are untouched.
+
+        All that its lane covers, or `only` some where the source knows no others; such a source has no progress counters.
+        """
+        return COVERS[self.lane] if self.only is None else self.only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

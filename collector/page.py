@@ -33,6 +33,8 @@ class Page:
     types: Mapping[str, str]
     oddities: Counter[Oddity] = field(default_factory=Counter)
     damaged: frozenset[str] = frozenset()
+    whole: bool = True
+    """False where nothing told that the page was complete."""
 
 
 _LINE = re.compile(
@@ -104,11 +106,12 @@ def read_page(body: bytes, content_type: str = "", *, wanted: Container[str] | N
                 raise ReadError(FailureReason.MALFORMED, f"more than {_MOST_BAD_LINES} lines are no metric samples")
         else:
             samples.setdefault(parsed[0], []).append(parsed[1])
-    if not samples and not types:
-        if wanted is not None:  # all was skipped unread: look again, to tell another's metrics page from no metrics page
-            return read_page(body, content_type)
-        if oddities:
-            raise ReadError(FailureReason.NOT_METRICS, f"none of {oddities.total()} lines is a metric sample")
+    if wanted is not None and not samples and not types:
+        # All was skipped unread: look again, to tell another's metrics page from no metrics page.
+        return read_page(body, content_type)
+    bad, good = oddities[Oddity.BAD_LINE], sum(map(len, samples.values()))
+    if wanted is None and not types and bad > good:
+        raise ReadError(FailureReason.NOT_METRICS, f"not a metrics page: {bad} of {bad + good} lines are no metric samples")
     return Page(samples, types, oddities, frozenset(damaged))
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from collector.clock import Clock, Instant
@@ -12,9 +12,11 @@ from collector.extract import extract
 from collector.model import Failure, Reading, Target
 from collector.page import Page, read_page
 from collector.reasons import FailureReason, ReadError
+from collector.seldom import Seldom
 from collector.signals import COVERS, Lane
 
 _log = logging.getLogger(__name__)
+_seldom = Seldom()
 _WANTED = frozenset[str]().union(*(engine.wanted() for engine in ENGINES.values()))
 
 
@@ -29,9 +31,9 @@ class Body:
 
 
 class Fetch(Protocol):
-    """One GET of the target's page; ReadError says why not."""
+    """One GET of the target's page, or of `path` on the same server; ReadError says why not."""
 
-    def __call__(self, target: Target) -> Awaitable[Body]: ...
+    def __call__(self, target: Target, path: str = "") -> Awaitable[Body]: ...
 
 
 Read = Callable[[Target, Lane], Awaitable[Reading | Failure]]
@@ -40,27 +42,50 @@ Read = Callable[[Target, Lane], Awaitable[Reading | Failure]]
 
 async def read(target: Target, lane: Lane, *, fetch: Fetch, clock: Clock) -> Reading | Failure:
     """Fetch and understand one page; never raises for what a target does."""
+
+    async def whole() -> Reading:
+        body = await fetch(target)
+        return understand(target, lane, body, at=clock.now())
+
+    return await attempt(target, lane, whole, clock=clock, seldom=_seldom)
+
+
+async def attempt(
+    target: Target, lane: Lane, work: Callable[[], Awaitable[Reading]], *, clock: Clock, seldom: Seldom
+) -> Reading | Failure:  # fmt: skip
+    """The outcome of one attempt, with its duration; whatever goes wrong ends in a reason."""
     begun = clock.now()
     try:
-        body = await fetch(target)
-        at = clock.now()
-        return understand(target, lane, body, at=at, duration_seconds=at.mono - begun.mono)
+        reading = await work()
+        return replace(reading, duration_seconds=reading.at.mono - begun.mono)
     except ReadError as error:
         why = error
     except Exception as error:
-        _log.exception("page broke the reader: target=%s", target.url)
+        if seldom.worth(error, begun.mono):
+            _log.exception("page broke the reader: target=%s", target.url)
         why = ReadError(FailureReason.OTHER, f"the page broke the reader: {type(error).__name__}: {error}")
     at = clock.now()
     return Failure(target=target, lane=lane, at=at, reason=why.reason, detail=why.detail, duration_seconds=at.mono - begun.mono)
 
 
-def understand(target: Target, lane: Lane, body: Body, *, at: Instant, duration_seconds: float = 0.0) -> Reading:
+def understand(target: Target, lane: Lane, body: Body, *, at: Instant) -> Reading:
     """A page's reading; ReadError when it is no metrics page or holds nothing of a known engine."""
-    page = read_page(body.content, body.content_type, wanted=_WANTED)
+    page = parse(body)
     engine, lookup = recognise(page, declared=target.engine)
+    return make_reading(target, lane, page, engine, lookup, at=at)
+
+
+def parse(body: Body) -> Page:
+    """A body as a page of what some engine could say. ReadError when it is none."""
+    page = read_page(body.content, body.content_type, wanted=_WANTED)
+    return page if body.framed else replace(page, whole=False)
+
+
+def make_reading(target: Target, lane: Lane, page: Page, engine: Engine, lookup: Lookup, *, at: Instant) -> Reading:
+    """The lane's signals of a page."""
     values = extract(engine, lookup, COVERS[lane])
-    return Reading(target=target, lane=lane, at=at, engine=engine.name, rows={target: values}, duration_seconds=duration_seconds,
-                   oddities=dict(page.oddities), unknown_families=engine.unknown(page), whole=body.framed)  # fmt: skip
+    return Reading(target=target, lane=lane, at=at, engine=engine.name, rows={target: values}, oddities=dict(page.oddities),
+                   unknown_families=engine.unknown(page), whole=page.whole)  # fmt: skip
 
 
 def recognise(page: Page, *, declared: str = "") -> tuple[Engine, Lookup]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from collector.caps import FirstOnes
 from collector.clock import Instant
@@ -63,10 +63,6 @@ class Sinks:
         row = SIGNALS[signal]
         counts = Role.BOTH in (self.role or Role.BOTH, row.role) or self.role == row.role
         return (self.measuring if row.ladder else self.own) + (self.above if counts else ())
-
-
-def _series_look(look: Look, track: Track, signal: str) -> Look:
-    return replace(look, watched=look.watched and signal in track.covered)
 
 
 class State:
@@ -156,7 +152,8 @@ class State:
             signal, child, _ = key
             if signal in _WHOLE[reading.engine] - whole:
                 continue  # with a part lost, what it counted would be taken for `other`
-            gain = count_gain(track.counters.get(key), now, _series_look(look, track, signal))
+            series = track.judge(signal, reading, look, self.limits)
+            gain = count_gain(track.counters.get(key), now, series)
             track.counters[key] = now
             if gain.discarded is not None:
                 if child == ALL_CHILDREN or signal not in whole:
@@ -179,7 +176,8 @@ class State:
     def _count_histograms(self, track: Track, reading: Reading, look: Look, sinks: Sinks) -> None:
         for key, now in track.values(reading).histograms.items():
             signal = key[0]
-            gain = histogram_gain(track.histograms.get(key), now, _series_look(look, track, signal))
+            series = track.judge(signal, reading, look, self.limits)
+            gain = histogram_gain(track.histograms.get(key), now, series)
             track.histograms[key] = now
             discarded = gain.discarded or (None if self.totals.has_room(signal, now.bounds) else DiscardReason.LADDER_CAP)
             if discarded is not None:

@@ -10,9 +10,10 @@ from collector.details import Details
 from collector.health import Limits, Vitals, state_of
 from collector.ladders import RawHistogram, fell
 from collector.model import Adapters, Failure, Reading, SeriesKey, Target, Values
-from collector.signals import Lane, State
+from collector.signals import SIGNALS, Kind, Lane, State
 from collector.totals import Totals
 
+_COUNTERS = frozenset(name for name, row in SIGNALS.items() if row.kind in (Kind.COUNTER, Kind.HISTOGRAM))
 _RESTART_SHARE = 0.5
 """Share of the known counters that must fall at once before a restart is believed without a start time."""
 
@@ -45,6 +46,7 @@ class Track:
     counters: dict[SeriesKey, int] = field(default_factory=dict)
     histograms: dict[SeriesKey, RawHistogram] = field(default_factory=dict)
     covered: frozenset[str] = frozenset()
+    looks: dict[frozenset[str], Instant] = field(default_factory=dict)
     unexplained: dict[str, int] = field(default_factory=dict)
     started_at: float | None = None
     fell_from: dict[SeriesKey, int] = field(default_factory=dict)
@@ -104,8 +106,9 @@ class Track:
         return current
 
     def adapters(self) -> Adapters | None:
-        """Adapters with work are in both lanes: the newest reading tells. Loaded ones were asked for."""
-        told = None if self.newest is None else self.values(self.newest).adapters
+        """Adapters with work: the newest reading of a source that knows them tells. Loaded ones were asked for."""
+        telling = [reading for reading in self.readings.values() if "adapters_max" in reading.covers]
+        told = self.values(max(telling, key=lambda reading: reading.at.mono)).adapters if telling else None
         loaded = self.details.adapters_loaded
         return told if loaded is None else replace(told or Adapters(), loaded=loaded)
 
@@ -166,6 +169,15 @@ class Track:
             del self.fell_from[key]
         return leap or self.returns > 1
 
+    def judge(self, signal: str, reading: Reading, look: Look, limits: Limits) -> Look:
+        """The look narrowed to one signal: the lanes fail one by one, so each signal has a gap of its own."""
+        started = self.values(reading).started_at or self.started_at
+        seen = max((at for covers, at in self.looks.items() if signal in covers), key=lambda at: at.mono, default=None)
+        span = reading.at.mono - seen.mono if seen else 0.0
+        if started is not None and (seen or self.joined).wall < started <= reading.at.wall:
+            span = reading.at.wall - started
+        return replace(look, gap=span > limits.gap_limit, watched=look.watched and signal in self.covered)
+
     def _birth(self, reading: Reading) -> float | None:
         """Unix time at which the process began, if that was after the last good look, or after we began to watch.
 
@@ -175,7 +187,8 @@ class Track:
         started = self.values(reading).started_at
         if started is None or started == self.started_at:
             return None
-        seen = self.last_good or self.joined
+        counted = [at for covers, at in self.looks.items() if covers & _COUNTERS]
+        seen = max(counted, key=lambda at: at.mono, default=self.joined)
         return started if seen.wall < started <= reading.at.wall else None
 
     def _began_anew(self, values: Values) -> bool:
@@ -204,9 +217,13 @@ class Track:
         if first and values.started_at is not None:
             alive_since = at.mono - max(at.wall - values.started_at, 0.0)
         before = None if born else self.vitals.stuck_since
-        progress = values.progress if values.progress is not None or born else self.vitals.progress
-        self.vitals = Vitals(last_good=at.mono, progress=progress, alive_since=alive_since,
-                             stuck_since=self._stuck_since(replace(values, progress=progress), at.mono, before))  # fmt: skip
+        progress, judged = values.progress if values.progress is not None or born else self.vitals.progress, None
+        stuck = self._stuck_since(replace(values, progress=progress), at.mono, before)
+        if reading.only is not None:  # no word on progress: what was known of it stands, as long as there is work
+            working = values.gauges.get("requests_running") or values.gauges.get("requests_waiting")
+            progress, judged = self.vitals.progress, self.vitals.judged or self.vitals.last_good
+            stuck = (at.mono if before is None else before) if working else None
+        self.vitals = Vitals(last_good=at.mono, progress=progress, alive_since=alive_since, stuck_since=stuck, judged=judged)
         if born or any(other.engine != reading.engine for other in self.readings.values()):
             self.readings.clear()
         self.readings[reading.lane] = reading
@@ -214,6 +231,7 @@ class Track:
             self.readings.pop(Lane.FAST, None)
         seen = (self.covered | reading.covers) - values.damaged
         self.covered = seen if reading.whole else seen - reading.covers
+        self.looks[reading.covers] = at
         self.started_at = self.started_at if values.started_at is None else values.started_at
         self.last_good = self.last_look = at
         self.failure = None

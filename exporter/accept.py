@@ -1,4 +1,6 @@
-"""What a client says it takes: the weights of an Accept or Accept-Encoding header."""
+"""What a client says it takes or has: weights of Accept and Accept-Encoding, tags of If-None-Match."""
+
+import re
 
 
 def weights(header: str) -> dict[str, float]:
@@ -20,3 +22,8 @@ def _weight(parameters: list[str]) -> float:
             except ValueError:
                 return 0.0
     return 1.0
+
+
+def matches(header: str, tag: str) -> bool:
+    """Whether an If-None-Match header names an entity tag: `*`, or a list of tags, of which a weak one is as good here."""
+    return header.strip() == "*" or tag.removeprefix("W/") in re.findall(r'"[^"]*"', header)

@@ -3,30 +3,35 @@
 import asyncio
 import logging
 import math
-import signal
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from collector.clock import Clock, SystemClock
-from collector.http import open_fetch
+from collector.http import Client, open_fetch
+from collector.lanes import Reader
 from collector.model import Failure, Reading, Target
 from collector.read import read
 from collector.signals import Lane
+from collector.targets import Roster
 from collector.wheel import Wheel
 from exporter import __version__
 from exporter.config import Config
+from exporter.debug import Debugger
 from exporter.hub import Hub
 from exporter.log import say
+from exporter.reload import Origin, follow, hung_up
 from exporter.server import make_server
+from exporter.stop import stop_on_signal
 
 _log = logging.getLogger(__name__)
 _STOP_WITHIN_SECONDS = 3.0
 _LOOK_FOR_CHANGES_SECONDS = 0.5
+_WAIT_FOR_TARGETS_SECONDS = 2.0
 _AT_ONCE = 64
 
 
@@ -35,47 +40,83 @@ class ListenError(Exception):
 
 
 async def serve(
-    config: Config, *, host: str, port: int, clock: Clock | None = None, ready: Callable[[str], Awaitable[None]] | None = None
-) -> None:
-    """Run until SIGTERM or SIGINT. `ready` is called with the base URL once it is served. ListenError if it cannot be."""
+    config: Config, *, host: str, port: int, clock: Clock | None = None, origin: Origin | None = None,
+    ready: Callable[[str], Awaitable[None]] | None = None,
+) -> None:  # fmt: skip
+    """Run until SIGTERM or SIGINT. `ready` is called with the base URL once it is served. ListenError if it cannot be.
+
+    With an `origin` the configuration is read again when its file changes, and on SIGHUP.
+    """
     clock = clock or SystemClock()
-    stop = _stop_on_signal()
+    stop = stop_on_signal()
     hub = Hub(config, clock, version=__version__)
     async with AsyncExitStack() as stack:
-        fetch = await stack.enter_async_context(open_fetch(deadline_seconds=config.deadline, max_body=config.max_body))
-        base = await _listen(stack, hub, host, port)
-        wheel = Wheel(partial(read, fetch=fetch, clock=clock), hub.take, fast_interval=config.fast_interval,
-                      full_interval=config.full_interval)  # fmt: skip
-        stack.callback(wheel.stop)
-        wheel.replace(config.targets)
-        watcher = asyncio.create_task(_log_changes(hub))
-        stack.callback(watcher.cancel)
-        say(_log, logging.INFO, "serving", url=base, cluster=config.cluster, targets=len(config.targets))
+        client = await stack.enter_async_context(open_fetch(deadline_seconds=config.deadline, max_body=config.max_body))
+        scraping = Scraping(hub, client, clock)
+        base = await _listen(stack, make_server(hub, Debugger(hub, client, scraping.reader)), host, port)
+        stack.callback(scraping.stop)
+        scraping.configure(config)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_WAIT_FOR_TARGETS_SECONDS):
+                await hub.roster.settled()
+        _beside(stack, _log_changes(hub))
+        if origin is not None:
+            _beside(stack, follow(origin, hung_up(), scraping.configure, hub.own.note_reload))
+        say(_log, logging.INFO, "serving", url=base, cluster=config.cluster, targets=len(hub.state.tracks))
+        for note in config.notes:
+            say(_log, logging.WARNING, "configuration", note=note)
         if ready is not None:
             await ready(base)
         await stop.wait()
         say(_log, logging.INFO, "stopping")
 
 
-def _stop_on_signal() -> asyncio.Event:
-    """An event that the first SIGTERM or SIGINT sets; a second one ends the process at once."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    numbers = (signal.SIGTERM, signal.SIGINT)
-
-    def heed() -> None:
-        stop.set()
-        for number in numbers:
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
-
-    for number in numbers:
-        loop.add_signal_handler(number, heed)
-    return stop
+def _beside(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    stack.callback(task.cancel)
 
 
-async def _listen(stack: AsyncExitStack, hub: Hub, host: str, port: int) -> str:
-    runner = web.AppRunner(make_server(hub), access_log=None, shutdown_timeout=_STOP_WITHIN_SECONDS)
+class Scraping:
+    """What reads the targets, kept in line with the configuration and with the present set."""
+
+    def __init__(self, hub: Hub, client: Client, clock: Clock) -> None:
+        self._hub = hub
+        self._client = client
+        self.reader = Reader(client, clock)
+        self._wheel: Wheel | None = None
+        self._intervals = (0.0, 0.0)
+        hub.roster = Roster(self.watch)
+
+    def configure(self, config: Config) -> None:
+        """Take over a configuration; call from inside the loop."""
+        self._hub.configure(config)
+        self._client.limit(deadline_seconds=config.deadline, max_body=config.max_body)
+        if self._wheel is None or self._intervals != (config.fast_interval, config.full_interval):
+            self._intervals = (config.fast_interval, config.full_interval)
+            if self._wheel is not None:
+                self._wheel.stop()
+            self._wheel = Wheel(
+                self.reader, self._hub.take, fast_interval=config.fast_interval, full_interval=config.full_interval
+            )
+            self._wheel.replace(self._hub.roster.targets)
+        self._hub.roster.follow(config.sources)
+
+    def watch(self, targets: tuple[Target, ...]) -> None:
+        """Begin with targets that are new, end with those that went."""
+        self._hub.watch(targets)
+        self._client.keep(targets)
+        self.reader.keep(targets)
+        if self._wheel is not None:
+            self._wheel.replace(targets)
+
+    def stop(self) -> None:
+        self._hub.roster.stop()
+        if self._wheel is not None:
+            self._wheel.stop()
+
+
+async def _listen(stack: AsyncExitStack, server: web.Application, host: str, port: int) -> str:
+    runner = web.AppRunner(server, access_log=None, shutdown_timeout=_STOP_WITHIN_SECONDS)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     site = web.TCPSite(runner, host, port)
@@ -94,13 +135,16 @@ async def _log_changes(hub: Hub) -> None:
 
 
 async def read_once(config: Config, clock: Clock | None = None) -> tuple[Hub, list[Reading | Failure]]:
-    """One full attempt at every target; outcomes in the order of the configuration.
+    """One full attempt at every target; outcomes in the order of the configuration. The hub's roster tells of its sources.
 
     Nothing turns stale meanwhile: what the first target said still counts when the last one has used up its deadline.
     """
     clock = clock or SystemClock()
     patient = msgspec.structs.replace(config, limits=replace(config.limits, stale_after=math.inf))
     hub = Hub(patient, clock, version=__version__)
+    hub.roster.follow(config.sources)
+    await hub.roster.settled()
+    hub.roster.stop()
     async with open_fetch(deadline_seconds=config.deadline, max_body=config.max_body) as fetch:
         slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -108,7 +152,7 @@ async def read_once(config: Config, clock: Clock | None = None) -> tuple[Hub, li
             async with slots:
                 return await read(target, Lane.FULL, fetch=fetch, clock=clock)
 
-        outcomes = await asyncio.gather(*map(attempt, config.targets))
+        outcomes = await asyncio.gather(*map(attempt, hub.roster.targets))
     for outcome in outcomes:
         hub.take(outcome)
     return hub, list(outcomes)

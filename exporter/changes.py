@@ -20,7 +20,7 @@ class Change:
 class _Known:
     state: State
     reason: str
-    repeats: int = 0
+    attempts: int = 0
 
 
 class Changes:
@@ -28,6 +28,11 @@ class Changes:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+
+    def tried(self, key: str) -> None:
+        """Count an attempt at a target."""
+        if (known := self._known.get(key)) is not None:
+            known.attempts += 1
 
     def note(self, endpoints: Iterable[Endpoint]) -> list[Change]:
         """Changes since the last call; targets that went are forgotten, untried ones are no news."""
@@ -39,7 +44,6 @@ class Changes:
             reason = str(endpoint.failure.reason) if endpoint.failure else ""
             known = self._known.get(endpoint.target.key)
             if known is not None and (known.state, known.reason) == (endpoint.state, reason):
-                known.repeats += 1
                 present[endpoint.target.key] = known
                 continue
             present[endpoint.target.key] = _Known(endpoint.state, reason)
@@ -52,7 +56,7 @@ def _describe(endpoint: Endpoint, known: _Known | None, reason: str) -> Change:
     target = endpoint.target
     facts = {"namespace": target.namespace, "pool": target.pool, "pod": target.pod, "url": target.url, "state": endpoint.state}
     if known is not None:
-        facts |= {"before": known.state, "looks_before": str(known.repeats + 1)}
+        facts |= {"before": known.state, "attempts_before": str(known.attempts)}
     if endpoint.failure is not None:
         facts |= {"reason": reason, "detail": endpoint.failure.detail}
     message = "state changed" if known is None or known.state != endpoint.state else "reason changed"

@@ -3,9 +3,10 @@
 import logging
 
 from collector.clock import Clock, Instant
-from collector.model import Failure, Reading
+from collector.model import Failure, Reading, Target
 from collector.snapshot import Snapshot
 from collector.state import State
+from collector.targets import Roster
 from exporter.changes import Changes
 from exporter.config import Config
 from exporter.log import say
@@ -21,15 +22,31 @@ class Hub:
     def __init__(self, config: Config, clock: Clock, *, version: str = "") -> None:
         self.clock = clock
         self.max_pods = config.max_pods
+        self.debug_bearer_file = config.debug_bearer_file
         self.state = State(cluster=config.cluster, region=config.region, version=version, limits=config.limits, full=config.full)
         self.own = SelfMetrics(self.state, clock)
+        self.roster = Roster(self.watch)
         self._changes = Changes()
+        self._faults: tuple[str, ...] = ()
         self._cut: Snapshot | None = None
-        self.state.watch(config.targets, clock.now())
+        self.watch(config.targets)
+
+    def configure(self, config: Config) -> None:
+        """Other names and limits from now on; what was read and counted stays."""
+        self.max_pods, self.debug_bearer_file = config.max_pods, config.debug_bearer_file
+        self.state.cluster, self.state.region = config.cluster, config.region
+        self.state.limits, self.state.full = config.limits, config.full
+        self._cut = None
+
+    def watch(self, targets: tuple[Target, ...]) -> None:
+        """The targets that count from now on."""
+        self.state.watch(targets, self.clock.now())
+        self._cut = None
 
     def take(self, outcome: Reading | Failure) -> None:
         """One attempt at a target."""
         self.own.note(outcome)
+        self._changes.tried(outcome.target.key)
         self.state.absorb(outcome)
 
     def snapshot(self) -> Snapshot:
@@ -40,10 +57,17 @@ class Hub:
         return self._cut
 
     def untried(self) -> list[str]:
-        """URLs of targets that no attempt was made at yet."""
-        return [track.target.url for track in self.state.tracks.values() if track.last_look is None]
+        """Sources that have not said their targets yet, and URLs of targets that no attempt was made at."""
+        return self.roster.silent + [track.target.url for track in self.state.tracks.values() if track.last_look is None]
 
     def log_changes(self, now: Instant) -> None:
-        """Say what changed since the last call."""
+        """Say what changed since the last call: in the targets' states, in what their sources say."""
+        for fault in self._faults_since():
+            say(_log, logging.WARNING, "targets cannot be read", fault=fault)
         for change in self._changes.note(self.state.endpoints(now)):
             say(_log, logging.WARNING if change.worse else logging.INFO, change.message, **change.facts)
+
+    def _faults_since(self) -> list[str]:
+        new = [fault for fault in self.roster.faults if fault not in self._faults]
+        self._faults = self.roster.faults
+        return new

@@ -1,7 +1,7 @@
 """What the exporter says of itself, through prometheus-client; names come from the table."""
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -33,10 +33,15 @@ class SelfMetrics(Collector):
         self.series = 0
         self.pods_dropped = 0
         self.reload_successful = True
+        self.sources_good: Mapping[str, bool] = {}
         row = find("scrape_duration_seconds", Level.EXPORTER)
         self._durations = Histogram(_name(row.name), row.help, row.labels, registry=self.registry, buckets=row.ladder)
         ProcessCollector(registry=self.registry)
         self.registry.register(self)
+
+    def note_reload(self, successful: bool) -> None:
+        """How the last reading of the configuration went."""
+        self.reload_successful = successful
 
     def note(self, outcome: Reading | Failure) -> None:
         """Count one attempt."""
@@ -54,9 +59,14 @@ class SelfMetrics(Collector):
         tracks = self._state.tracks.values()
         yield self._gauge("build_info", [((__version__, platform.python_version()), 1)])
         yield self._gauge("config_last_reload_successful", [((), float(self.reload_successful))])
-        up = [((track.target.namespace, track.target.pool, track.target.pod, track.target.address), float(track.failure is None))
-              for track in tracks if track.last_look is not None]  # fmt: skip
-        yield self._gauge("target_up", up)
+        good = [((source,), float(good)) for source, good in sorted(self.sources_good.items())]
+        yield self._gauge("target_source_last_read_successful", good)
+        up: dict[tuple[str, ...], float] = {}
+        for track in tracks:
+            if track.last_look is not None:  # two paths of one port are one series: up when both are
+                where = (track.target.namespace, track.target.pool, track.target.pod, track.target.address)
+                up[where] = min(up.get(where, 1.0), float(track.failure is None))
+        yield self._gauge("target_up", list(up.items()))
         tally = self._state.tally
         yield self._counter("target_failures", [((reason,), tally.failures[reason]) for reason in FailureReason])
         yield self._counter("page_oddities", [((kind,), tally.oddities[kind]) for kind in Oddity])
@@ -67,7 +77,7 @@ class SelfMetrics(Collector):
         yield self._gauge("unstable_targets", [((), sum(track.unstable_until > now for track in tracks))])
         yield self._counter("label_values_capped", [(("adapter",), self._state.adapter_names.refused)])
         yield self._gauge("pods_dropped", [((), self.pods_dropped)])
-        unknown = sum(reading.unknown_families for track in tracks for reading in track.readings.values())
+        unknown = sum(max((reading.unknown_families for reading in track.readings.values()), default=0) for track in tracks)
         yield self._gauge("unknown_families", [((), unknown)])
 
     def _gauge(self, signal: str, samples: Sequence[tuple[tuple[str, ...], float]]) -> GaugeMetricFamily:

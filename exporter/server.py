@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from exporter.accept import weights
+from exporter.accept import matches, weights
+from exporter.debug import Explain, allowed
 from exporter.hub import Hub
 from exporter.publish.picker import Edition, UnknownFilter, entry, select
 from exporter.publish.prometheus import choose_format, render
@@ -16,12 +17,13 @@ from exporter.web.page import render_page
 _log = logging.getLogger(__name__)
 _HUB = web.AppKey("hub", Hub)
 _EDITION = web.AppKey("edition", Edition)
+_EXPLAIN = web.AppKey[Explain]("explain")
 _PACK_FROM_BYTES = 1024
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_server(hub: Hub) -> web.Application:
-    """The application with all its routes."""
+def make_server(hub: Hub, explain: Explain | None = None) -> web.Application:
+    """The application with all its routes; /debug/target only where there is something that explains."""
     app = web.Application(middlewares=[_plain_errors])
     app[_HUB] = hub
     app[_EDITION] = Edition(first=int(hub.clock.now().wall * 1000))
@@ -32,6 +34,9 @@ def make_server(hub: Hub) -> web.Application:
         web.get("/healthz", _healthz),
         web.get("/readyz", _readyz),
     ])  # fmt: skip
+    if explain is not None:
+        app[_EXPLAIN] = explain
+        app.add_routes([web.get("/debug/target", _debug)])
     return app
 
 
@@ -55,6 +60,7 @@ async def _metrics(request: web.Request) -> web.Response:
     form = choose_format(request.headers.get("Accept", ""))
     snapshot = hub.snapshot()
     page, hub.own.series = render(snapshot, form, max_pods=hub.max_pods)
+    hub.own.sources_good = hub.roster.good
     hub.own.pods_dropped = max(len(snapshot.pods) - hub.max_pods, 0)
     body = (page + hub.own.render(form)).encode()
     headers = {"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"}
@@ -80,10 +86,23 @@ async def _endpoints(request: web.Request) -> web.Response:
     except UnknownFilter as error:
         return web.json_response({"error": str(error)}, status=400)
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if request.headers.get("If-None-Match") == tag:
+    if matches(request.headers.get("If-None-Match", ""), tag):
         return web.Response(status=304, headers=headers)
     body = msgspec.json.encode({"snapshot": edition, "now": now.wall, "endpoints": chosen})
     return web.Response(body=body, content_type="application/json", headers=headers)
+
+
+async def _debug(request: web.Request) -> web.Response:
+    peer = request.transport.get_extra_info("peername") if request.transport else None
+    if not allowed(peer[0] if peer else None, request.headers.get("Authorization", ""), request.app[_HUB].debug_bearer_file):
+        return web.json_response({"error": "only from this machine, or with the token of debug.bearer_file"}, status=403)
+    pods = request.query.getall("pod", [])
+    if len(pods) != 1 or len(request.query) != 1:
+        return web.json_response({"error": "expected one parameter: pod=NAME, an address or a URL"}, status=400)
+    found = await request.app[_EXPLAIN](pods[0])
+    if not found:
+        return web.json_response({"error": f"no target is called {pods[0]!r}"}, status=404)
+    return web.Response(body=msgspec.json.encode({"targets": found}), content_type="application/json")
 
 
 async def _healthz(_: web.Request) -> web.Response:

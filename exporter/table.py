@@ -32,11 +32,16 @@ def _gauges(row: Row) -> dict[str, Any]:
 
 def print_table(snapshot: Snapshot, outcomes: Sequence[Reading | Failure], console: Console) -> None:
     """One line a target."""
-    failures = {one.target.key: one for one in outcomes if isinstance(one, Failure)}
+    console.print(make_table(snapshot, [one for one in outcomes if isinstance(one, Failure)]))
+
+
+def make_table(snapshot: Snapshot, failed: Sequence[Failure]) -> Table:
+    """One line a target, with what went wrong at the end."""
+    failures = {one.target.key: one for one in failed}
     table = Table(box=None, pad_edge=False)
     for name in _COLUMNS:
         table.add_column(name, justify="right" if name in ("running", "waiting", "kv cache") else "left", overflow="fold")
-    for one in snapshot.endpoints:
+    for one in sorted(snapshot.endpoints, key=lambda one: (one.target.pool_key, one.target.pod, one.target.key)):
         seen = entry("", one)
         failure = failures.get(one.target.key)
         usage = seen["kv_cache_usage_ratio"]
@@ -45,13 +50,19 @@ def print_table(snapshot: Snapshot, outcomes: Sequence[Reading | Failure], conso
             _text(seen["requests_waiting"]), "-" if usage is None else f"{usage:.1%}", _names(seen["adapters"]),
             f"{failure.reason}: {failure.detail}" if failure else one.model or "-",
         )  # fmt: skip
-        table.add_row(*map(_inert, cells))
-    console.print(table)
+        table.add_row(*map(plain, cells))
+    return table
 
 
-def _inert(cell: str) -> Text:
-    """A cell as it stands: names come from the engines, and must not be markup or move a terminal's cursor."""
-    return Text("".join(char if char.isprintable() else "?" for char in cell))
+def open_console() -> Console:
+    """stdout, wide enough for whole lines where nobody looks at it."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=200)
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Text as it stands: names come from the engines, and must not be markup or move a terminal's cursor."""
+    return Text("".join(char if char.isprintable() else "?" for char in text), style=style)
 
 
 def _text(value: float | None) -> str:

@@ -166,5 +166,6 @@ VLLM = Engine(
         "adapters_waiting": _LORA,
         "adapters_max": _LORA,
     },
+    extra=frozenset({"external_prefix_cache_queries_total"}),
     unused=unused.VLLM,
 )  # fmt: skip

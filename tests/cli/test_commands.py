@@ -179,5 +179,14 @@ def test_a_reader_that_goes_away_is_no_crash(tmp_path: Path, arguments: tuple[st
     assert "Exception ignored" not in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_full_disk_is_one_line_and_code_1(tmp_path: Path, output: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, "once", "--output", output, "--config", write(tmp_path)], stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=30, env=environment())  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "cannot write the result: No space left on device\n")
+
+
 def test_the_command_is_installed() -> None:
     assert shutil.which(COMMAND)

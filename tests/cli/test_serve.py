@@ -223,6 +223,24 @@ async def test_a_name_that_hangs_does_not_hold_the_end(tmp_path: Path, loop: Cal
         assert await process.end(within=5.0) == 0
 
 
+@pytest.mark.parametrize("loop", [as_installed, without_uvloop])
+async def test_a_thread_in_a_dead_file_system_does_not_hold_the_end(
+    tmp_path: Path, loop: Callable[[Path], dict[str, str]]
+) -> None:
+    place = tmp_path / "dead"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text("import glob, time\nglob.glob = lambda *_, **__: time.sleep(3600)\n")
+    config = tmp_path / "fleet.yaml"
+    config.write_text("cluster: c\nfile_targets: ['*.json']\n")
+    places = [str(place), *loop(tmp_path).values()]
+    async with serve(config, env={"PYTHONPATH": os.pathsep.join(places)}) as process:
+        status, _, body = await get(process.base, "/readyz")
+        assert (status, b"*.json" in body) == (503, True), "a source that says nothing is no empty set"
+        process.signal()
+        assert await process.end(within=5.0) == 0
+        await process.line("was left behind")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_second_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals) -> None:
     urls = [f"http://127.0.0.1:{closed_port()}/metrics/{number}" for number in range(400)]
@@ -268,13 +286,24 @@ async def test_the_log_as_json_is_json_line_by_line_and_holds_no_secret(tmp_path
 
 
 async def test_a_target_that_keeps_failing_is_one_line(tmp_path: Path) -> None:
-    async with fleet(tmp_path, say(*[answer(b"", "503 Loading")] * 60, answer())) as (target, process):
+    async with fleet(tmp_path, say(*[answer(b"", "503 Loading")] * 9, answer())) as (target, process):
         await process.line("state changed", "state=fresh")
     about = [line for line in process.lines if target.url in line]
-    assert len(target.requests) > 60
+    assert len(target.requests) > 9
     assert [("reason=http_status" in line, "state=fresh" in line) for line in about] == [(True, False), (False, True)]
     assert "warning" in about[0]
-    assert "looks_before=" in about[1]
+    assert "attempts_before=" in about[1]
+
+
+async def test_the_feed_is_not_sent_again_to_who_has_it(tmp_path: Path) -> None:
+    async with fleet(tmp_path, say(answer())) as (target, process):
+        await process.line("state changed", target.url)
+        tag = (await get(process.base, "/picker/v1/endpoints"))[1]["etag"]
+        for header, status in ((tag, 304), (f"W/{tag}", 304), (f'"1", W/{tag} , "2"', 304), ("*", 304), ('"1"', 200), ("", 200),
+                               (tag.strip('"'), 200), (f'"1{tag}', 200)):  # fmt: skip
+            found = await get(process.base, "/picker/v1/endpoints", If_None_Match=header)
+            assert found[0] == status, header
+            assert found[1]["etag"] == tag
 
 
 async def test_the_page_for_people_is_served(tmp_path: Path) -> None:

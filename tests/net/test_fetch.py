@@ -383,9 +383,13 @@ async def test_a_page_of_an_engine_that_keeps_its_statistics_to_itself_is_a_fail
     assert outcome.reason is FailureReason.NO_KNOWN_FAMILIES
 
 
-async def test_prose_is_no_page() -> None:
-    outcome = await failure(say(answer(b"it works!\n")))
-    assert outcome.reason in (FailureReason.NOT_METRICS, FailureReason.NO_KNOWN_FAMILIES)
+@pytest.mark.parametrize(
+    "text", [b"it works!\n", b"Welcome to the gateway.\nversion 2\nAsk the team for help.\n", b"# Title\n\nSome words.\n"]
+)
+async def test_prose_is_no_page(text: bytes) -> None:
+    outcome = await failure(say(answer(text)))
+    assert outcome.reason is FailureReason.NOT_METRICS
+    assert "lines are no metric samples" in outcome.detail
 
 
 @pytest.mark.parametrize("kind", ["text/html" + "x" * 60_000, "text/\x1b[31mhtml"])

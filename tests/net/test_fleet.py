@@ -6,6 +6,7 @@ import gzip
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from collector.clock import Instant, SystemClock
 from collector.http import open_fetch
+from collector.lanes import Reader
 from collector.model import Failure, Reading, Target
 from collector.read import Body, read
 from collector.reasons import FailureReason
@@ -127,6 +129,60 @@ async def test_descriptors_stay_flat_over_timeouts() -> None:
             counts.append(len(os.listdir(DESCRIPTORS)))
     assert max(counts[20:]) - min(counts[20:]) <= 3
     assert server.peak <= 2
+
+
+@pytest.mark.skipif(not DESCRIPTORS.exists(), reason="counts descriptors under /proc")
+async def test_descriptors_stay_flat_over_a_thousand_targets_that_come_fail_and_go() -> None:
+    counts: list[int] = []
+    async with (
+        serving(say(answer())) as good, serving(say(answer(b"", "503 Oh"))) as failing, serving(hang) as hanging,
+        open_fetch(deadline_seconds=0.02, max_body=4096) as client,
+    ):  # fmt: skip
+        asked = asyncio.Event()
+        reader = Reader(client, SystemClock())
+
+        def sink(_: Reading | Failure) -> None:
+            asked.set()
+
+        wheel = Wheel(reader, sink, fast_interval=0.001, full_interval=0.005)
+        dead = f"http://127.0.0.1:{closed_port()}/metrics"
+        for cycle in range(1000):
+            url = (good.url, failing.url, dead, hanging.url if cycle % 40 == 3 else good.url)[cycle % 4]
+            targets = (Target(url=f"{url}?{cycle}", namespace="default", pool="p", pod=str(cycle)),)
+            asked.clear()
+            client.keep(targets)
+            reader.keep(targets)
+            wheel.replace(targets)
+            await asyncio.wait_for(asked.wait(), 5.0)
+            counts.append(len(os.listdir(DESCRIPTORS)))
+        wheel.stop()
+    assert len(counts) == 1000
+    assert max(counts[500:]) <= max(counts[20:200]) + 3
+    assert max(counts) - min(counts) <= 20
+
+
+async def test_one_target_that_sleeps_takes_nothing_from_forty_nine_others() -> None:
+    """Real time, since it is the pace that is looked at: while the sleeper uses up its deadline, the others keep their age."""
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(serving(say(answer()))) for _ in range(49)]
+        sleeper = await stack.enter_async_context(serving(hang))
+        text = config(sleeper.url, *(server.url for server in servers), deadline="10s")
+        oldest: list[float] = []
+
+        def done(hub: Hub) -> bool:
+            ages = [one.age_seconds for one in hub.state.endpoints(hub.clock.now()) if one.target.url != sleeper.url]
+            if None in ages:
+                return False
+            oldest.append(max(age for age in ages if age is not None))
+            return len(oldest) >= 2000
+
+        hub = await run_until(text, done, within=30.0)
+        states = Counter(one.state for one in hub.state.endpoints(hub.clock.now()))
+        assert sleeper.in_flight == 1
+    assert len(sleeper.requests) == 1
+    assert states["fresh"] == 49
+    ordinary = sorted(oldest)[int(len(oldest) * 0.9)]
+    assert ordinary < 0.5, "twenty-five turns of 20 ms"
 
 
 # --- the turn of one target, with time in our hand ----------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def test_a_change_is_a_line_with_all_facts() -> None:
     assert change.facts == {**where, "state": "fresh"}
     (change,) = note(changes, endpoint(State.STALE, FailureReason.TIMEOUT))
     assert change.worse is True
-    assert change.facts == {**where, "state": "stale", "before": "fresh", "looks_before": "1", "reason": "timeout",
+    assert change.facts == {**where, "state": "stale", "before": "fresh", "attempts_before": "0", "reason": "timeout",
                             "detail": "about timeout"}  # fmt: skip
 
 
@@ -77,11 +77,14 @@ def test_repeats_are_counted_and_not_printed() -> None:
     changes = Changes()
     note(changes, endpoint(State.DOWN, FailureReason.REFUSED))
     for _ in range(41):
+        changes.tried(endpoint(State.DOWN).target.key)
+        changes.tried("http://elsewhere/metrics")
         assert note(changes, endpoint(State.DOWN, FailureReason.REFUSED)) == []
+    note(changes, endpoint(State.DOWN, FailureReason.REFUSED))
     (change,) = note(changes, endpoint(State.FRESH))
-    assert (change.facts["before"], change.facts["looks_before"]) == ("down", "42")
+    assert (change.facts["before"], change.facts["attempts_before"]) == ("down", "41"), "attempts count, not looks at them"
     (change,) = note(changes, endpoint(State.DOWN, FailureReason.REFUSED))
-    assert (change.facts["before"], change.facts["looks_before"]) == ("fresh", "1")
+    assert (change.facts["before"], change.facts["attempts_before"]) == ("fresh", "0")
 
 
 def test_the_detail_stands_beside_the_reason_and_its_change_alone_is_no_line() -> None:

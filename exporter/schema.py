@@ -1,0 +1,135 @@
+"""What may stand in the configuration: every key with its type and default, and what is said of one that may not."""
+
+import difflib
+import re
+from typing import Any, get_type_hints
+
+import msgspec
+
+Written = Any
+"""A duration or size as it stands in the file; `exporter.units` says what is wrong with it."""
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class Cluster(_Strict, frozen=True):
+    name: str
+    region: str = ""
+
+
+class Scrape(_Strict, frozen=True):
+    fast_interval: Written = "1s"
+    full_interval: Written = "5s"
+    deadline: Written = "2s"
+    max_body: Written = "16MiB"
+    stale_after: Written = "3s"
+    down_after: Written = "15s"
+    no_progress_after: Written = "30s"
+    warming_for: Written = "60s"
+    gap_limit: Written = "5m"
+
+
+class Saturation(_Strict, frozen=True):
+    requests_waiting: float = 5.0
+    kv_cache_usage: float = 0.8
+
+
+class Pods(_Strict, frozen=True):
+    max: int = 500
+
+
+class Debug(_Strict, frozen=True):
+    bearer_file: str = ""
+
+
+class AuthKeys(_Strict, frozen=True):
+    bearer_file: str = ""
+    username: str = ""
+    password_file: str = ""
+
+
+class TlsKeys(_Strict, frozen=True):
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    server_name: str = ""
+    insecure: bool = False
+
+
+class StaticGroup(_Strict, frozen=True):
+    pool: str
+    urls: list[str]
+    namespace: str = "default"
+    model: str = ""
+    engine: str = ""
+    role: str = ""
+    accelerator: str = ""
+    cost_tier: str = ""
+    auth: AuthKeys | None = None
+    tls: TlsKeys | None = None
+
+
+class FileGroup(_Strict, frozen=True):
+    path: str
+    auth: AuthKeys | None = None
+    tls: TlsKeys | None = None
+
+
+class File(_Strict, frozen=True):
+    cluster: str | Cluster
+    scrape: Scrape = Scrape()
+    window: Written = "1m"
+    saturation: Saturation = Saturation()
+    pods: Pods = Pods()
+    debug: Debug = Debug()
+    static_targets: list[StaticGroup] = []
+    file_targets: list[str | FileGroup] = []
+
+
+SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "": File, "cluster": Cluster, "scrape": Scrape, "saturation": Saturation, "pods": Pods, "debug": Debug,
+    "static_targets[]": StaticGroup, "static_targets[].auth": AuthKeys, "static_targets[].tls": TlsKeys,
+    "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys,
+}  # fmt: skip
+"""Which keys may stand where; `[]` is any place of a list."""
+
+_WORDS = {"array": "a list", "bool": "true or false", "float": "a number", "int": "a whole number", "null": "nothing",
+          "object": "keys with values", "str": "text"}  # fmt: skip
+
+
+def keys() -> dict[str, Any]:
+    """Every key by its full name, with its default; NODEFAULT where it is required."""
+    return {f"{section}.{field.name}".lstrip("."): field.default if field.default_factory is msgspec.NODEFAULT else []
+            for section, struct in SECTIONS.items() for field in msgspec.structs.fields(struct)}  # fmt: skip
+
+
+def scalars() -> dict[str, type]:
+    """Keys that hold one value and so can be given in the environment or by a flag, with the type of the value."""
+    found: dict[str, type] = {"cluster": str}
+    for section, struct in SECTIONS.items():
+        if "[]" not in section:
+            hints = get_type_hints(struct)
+            found |= {f"{section}.{name}".lstrip("."): kind if kind in (int, float) else str
+                      for name, kind in hints.items() if kind in (int, float, str, Any)}  # fmt: skip
+    return found
+
+
+def explain(message: str) -> str:
+    """msgspec's message with the key first, in words, and the nearest known key where one is unknown."""
+    what, _, where = message.partition(" - at `$")
+    key = where.rstrip("`").lstrip(".")
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", what):
+        struct = SECTIONS[re.sub(r"\[[^]]*\]", "[]", key)]
+        return f"{key + '.' if key else ''}{unknown[1]}: unknown key; {nearest(unknown[1], struct.__struct_fields__)}"
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
+        return f"{key + '.' if key else ''}{missing[1]}: missing; it is required"
+    words = re.sub("`([^`]*)`", lambda match: " or ".join(_WORDS.get(kind, kind) for kind in match[1].split(" | ")), what)
+    return f"{key or 'file'}: {words[:1].lower()}{words[1:]}"
+
+
+def nearest(name: str, known: tuple[str, ...]) -> str:
+    """A hint for who misspelled a name."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"

@@ -34,10 +34,10 @@ async def open_fetch(*, deadline_seconds: float, max_body: int) -> AsyncIterator
         max_line_size=1 << 16, max_field_size=1 << 16,
     ) as session:  # fmt: skip
 
-        async def fetch(target: Target) -> Body:
+        async def fetch(target: Target, path: str = "") -> Body:
             with _reasons(deadline_seconds):
                 async with asyncio.timeout(deadline_seconds):
-                    return await _get(session, target.url, max_body)
+                    return await _get(session, urljoin(target.url, path), max_body)
 
         yield fetch
 

@@ -29,9 +29,9 @@ class Body:
 
 
 class Fetch(Protocol):
-    """One GET of the target's page; ReadError says why not."""
+    """One GET of the target's page, or of `path` on the same server; ReadError says why not."""
 
-    def __call__(self, target: Target) -> Awaitable[Body]: ...
+    def __call__(self, target: Target, path: str = "") -> Awaitable[Body]: ...
 
 
 Read = Callable[[Target, Lane], Awaitable[Reading | Failure]]

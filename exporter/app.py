@@ -19,6 +19,7 @@ from collector.read import read
 from collector.signals import Lane
 from collector.wheel import Wheel
 from exporter import __version__
+from exporter.asking import keep_asking
 from exporter.config import Config
 from exporter.hub import Hub
 from exporter.log import say
@@ -50,6 +51,8 @@ async def serve(
         wheel.replace(config.targets)
         watcher = asyncio.create_task(_log_changes(hub))
         stack.callback(watcher.cancel)
+        asking = keep_asking(hub.state, fetch, clock, every_seconds=config.details_interval)
+        stack.callback(asyncio.create_task(asking).cancel)
         say(_log, logging.INFO, "serving", url=base, cluster=config.cluster, targets=len(config.targets))
         if ready is not None:
             await ready(base)

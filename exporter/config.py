@@ -47,6 +47,7 @@ class _Scrape(_Strict, frozen=True):
     no_progress_after: _Written = "30s"
     warming_for: _Written = "60s"
     gap_limit: _Written = "5m"
+    details_interval: _Written = "60s"
 
 
 class _Saturation(_Strict, frozen=True):
@@ -95,6 +96,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     region: str
     fast_interval: float
     full_interval: float
+    details_interval: float
     deadline: float
     max_body: int
     limits: Limits
@@ -173,6 +175,7 @@ def _build(file: _File) -> Config:
     return Config(
         cluster=cluster.name, region=cluster.region, fast_interval=times["fast_interval"], full_interval=times["full_interval"],
         deadline=times["deadline"], max_body=_value("scrape.max_body", parse_size, file.scrape.max_body), limits=limits,
+        details_interval=times["details_interval"],
         full=Full(file.saturation.requests_waiting, file.saturation.kv_cache_usage), max_pods=file.pods.max,
         targets=_targets(file.static_targets),
     )  # fmt: skip

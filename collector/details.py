@@ -4,14 +4,13 @@ Sources: vLLM `/version` and `/v1/models`; SGLang `/v1/loads` and `/v1/models`; 
 asks for a key, leaves the fact unknown and nothing else disturbed.
 """
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from collector.model import Target
+from collector.read import Fetch
 from collector.reasons import ReadError
 
 
@@ -24,22 +23,23 @@ class Details:
     adapters_loaded: frozenset[str] | None = None
 
 
-Get = Callable[[Target], Awaitable[bytes]]
-_PATHS: Mapping[str, tuple[str, ...]] = {
+PATHS: Mapping[str, tuple[str, ...]] = {
     "vllm": ("/version", "/v1/models"), "sglang": ("/v1/loads", "/v1/models"), "tgi": ("/info",)
 }  # fmt: skip
+_LARGEST = 1 << 18
+"""Bytes of an answer; a larger one says nothing, and would hold up everything else while it is read."""
 
 
-async def ask(target: Target, engine: str, get: Get) -> Details:
-    """Ask a server of the engine; never raises for what it does."""
-    answers = await asyncio.gather(*(_answer(target, path, get) for path in _PATHS.get(engine, ())))
-    return understand_details(dict(zip(_PATHS.get(engine, ()), answers, strict=True)))
+async def ask(target: Target, engine: str, fetch: Fetch) -> Details | None:
+    """Ask a server of the engine, one question at a time; None when it answers none. Never raises for what it does."""
+    answers = {path: await _answer(target, path, fetch) for path in PATHS.get(engine, ())}
+    return understand_details(answers) if any(answer is not None for answer in answers.values()) else None
 
 
-async def _answer(target: Target, path: str, get: Get) -> Any:
-    parts = urlsplit(target.url)
+async def _answer(target: Target, path: str, fetch: Fetch) -> Any:
     try:
-        return json.loads(await get(replace(target, url=f"{parts.scheme}://{parts.netloc}{path}", uid="")))
+        body = await fetch(target, path)
+        return json.loads(body.content) if len(body.content) <= _LARGEST else None
     except (ReadError, ValueError, RecursionError):
         return None
 

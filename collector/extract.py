@@ -142,6 +142,9 @@ def _as_ratio(value: float, oddities: Counter[Oddity]) -> float | None:
 
 def _count(engine: Engine, page: Lookup, rule: Rule) -> dict[SeriesKey, int]:
     rows = page.first(rule.aliases)
+    factor = rule.scale if rule.factor is None else rule.factor(page)
+    if factor is None:
+        return {}
     chosen = [row for row in rows if _chosen(rule, row.labels)]
     if rule.zero_beside in page.samples and not chosen and _says_nothing(page, rule, rows):
         return {(rule.signal, rule.child, ""): 0}
@@ -153,7 +156,7 @@ def _count(engine: Engine, page: Lookup, rule: Rule) -> dict[SeriesKey, int]:
         if (child := _child(rule, row.labels)) is not None:
             source = _source(engine, row.labels, keep_copies=rule.parts)
             key = (rule.signal, child, f"{rule.aliases[0]}|{source}")
-            counts[key] = max(counts.get(key, 0), round(row.value * rule.scale))
+            counts[key] = max(counts.get(key, 0), round(row.value * factor))
     return counts
 
 

@@ -187,6 +187,15 @@ class State:
                 if discarded is None:
                     totals.add_histogram(signal, gain.amount)
 
+    def to_ask(self, now: Instant, every_seconds: float) -> list[tuple[Target, str]]:
+        """Targets whose servers are to be asked for their details now, with their engines: after the first good look, after a
+        restart, and when the last time is too long ago. Each is taken as asked from now on."""
+        due = [track for track in self.tracks.values() if track.newest and track.failure is None
+               and (track.asked_at is None or now.mono - track.asked_at >= every_seconds)]  # fmt: skip
+        for track in due:
+            track.asked_at = now.mono
+        return [(track.target, track.engine) for track in due]
+
     def note_details(self, key: str, details: Details) -> None:
         """Take in what a target's server said of itself; a target that is no longer watched is ignored."""
         if (track := self.tracks.get(key)) is not None:

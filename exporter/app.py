@@ -20,6 +20,7 @@ from collector.signals import Lane
 from collector.targets import Roster
 from collector.wheel import Wheel
 from exporter import __version__
+from exporter.asking import keep_asking
 from exporter.config import Config
 from exporter.debug import Debugger
 from exporter.hub import Hub
@@ -60,6 +61,7 @@ async def serve(
             async with asyncio.timeout(_WAIT_FOR_TARGETS_SECONDS):
                 await hub.roster.settled()
         _beside(stack, _log_changes(hub))
+        _beside(stack, keep_asking(hub.state, client, clock, every_seconds=config.details_interval))
         if origin is not None:
             _beside(stack, follow(origin, hung_up(), scraping.configure, hub.own.note_reload))
         say(_log, logging.INFO, "serving", url=base, cluster=config.cluster, targets=len(hub.state.tracks))

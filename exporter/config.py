@@ -43,6 +43,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     region: str
     fast_interval: float
     full_interval: float
+    details_interval: float
     deadline: float
     max_body: int
     limits: Limits
@@ -120,6 +121,7 @@ def _build(file: schema.File, folder: Path) -> Config:
     return Config(
         cluster=cluster.name, region=cluster.region, fast_interval=times["fast_interval"], full_interval=times["full_interval"],
         deadline=times["deadline"], max_body=_value("scrape.max_body", parse_size, file.scrape.max_body), limits=limits,
+        details_interval=times["details_interval"],
         full=Full(file.saturation.requests_waiting, file.saturation.kv_cache_usage), max_pods=file.pods.max,
         placed=_static(file.static_targets, folder), files=_files(file.file_targets, folder),
         debug_bearer_file=_from(folder, file.debug.bearer_file), notes=tuple(_notes(times)),

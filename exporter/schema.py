@@ -29,6 +29,7 @@ class Scrape(_Strict, frozen=True):
     no_progress_after: Written = "30s"
     warming_for: Written = "60s"
     gap_limit: Written = "5m"
+    details_interval: Written = "60s"
 
 
 class Saturation(_Strict, frozen=True):

@@ -25,8 +25,9 @@ class Rule:
     `aliases`: names without prefix (of samples; of the family for histograms), first present wins. `child` is fixed, or read
     from `child_label` through `children` (values not listed become `other_child`; "" leaves them out). `only` keeps rows whose
     labels each have one of the values. `zero_beside`: a family beside which absence means that nothing was counted yet.
-    `unless`: a better family beside which this rule does not apply. `scale` turns the engine's unit into the table's. `parts`:
-    rows that differ in copy labels are shares of one number here, not copies.
+    `unless`: a better family beside which this rule does not apply. `scale` turns the engine's unit into the table's, `factor`
+    does where only the page tells (None: it does not, and the rule does not apply). `parts`: rows that differ in copy labels
+    are shares of one number here, not copies.
     """
 
     signal: str
@@ -39,6 +40,7 @@ class Rule:
     zero_beside: str = ""
     unless: str = ""
     scale: float = 1.0
+    factor: Callable[["Lookup"], float | None] | None = None
     parts: bool = False
 
 

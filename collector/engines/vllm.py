@@ -51,6 +51,15 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
+def _prefix_unit(page: Lookup) -> float | None:
+    """Tokens in one unit of the old prefix-cache counters: blocks up to 0.8.5, tokens from 0.9.0 on, whose configuration has an
+    `engine` label."""
+    rows = page.first(_CONFIG)
+    if any("engine" in row.labels for row in rows):
+        return 1.0
+    return next((_number(row.labels.get("block_size")) for row in rows), None)
+
+
 def _computed(page: Lookup) -> dict[str, float]:
     return _blocks(page) | _used(page) | _asleep(page) | _given_up(page)
 
@@ -136,6 +145,10 @@ VLLM = Engine(
             request_prompt_tokens="request_prompt_tokens",
             request_generation_tokens="request_generation_tokens",
         ),
+        Rule(signal="prefix_cache_query_tokens", aliases=("gpu_prefix_cache_queries_total",), factor=_prefix_unit,
+             unless="prefix_cache_queries_total"),
+        Rule(signal="prefix_cache_hit_tokens", aliases=("gpu_prefix_cache_hits_total",), factor=_prefix_unit,
+             unless="prefix_cache_hits_total"),
         Rule(signal="requests_waiting_by_reason", aliases=("num_requests_waiting_by_reason",), child_label="reason",
              children={"capacity": "capacity", "deferred": "deferred"}),
         Rule(signal="disaggregation_queue_requests", aliases=("num_requests_kv_fetch_by_stage",), child_label="stage",

@@ -8,6 +8,7 @@ import pytest
 
 from collector.details import Details, ask, understand_details
 from collector.model import Adapters, Target
+from collector.read import Body
 from collector.reasons import FailureReason, ReadError
 from tests.make import at, pod_row, pool_row, reading, state, target, values
 
@@ -47,43 +48,47 @@ def test_answers_of_another_shape_say_nothing(path: str, odd: Any) -> None:
     assert not told.adapters_loaded
 
 
-def serving(pages: Mapping[str, Any], asked: list[str]) -> Any:
-    async def get(where: Target) -> bytes:
-        asked.append(where.url)
-        path = "/" + where.url.split("/", 3)[3]
-        if path not in pages:
-            raise ReadError(FailureReason.UNAUTHORIZED, "HTTP status 401")
-        body = pages[path]
-        return body if isinstance(body, bytes) else json.dumps(body).encode()
+class Server:
+    """Answers by path; what it does not have it refuses."""
 
-    return get
+    def __init__(self, pages: Mapping[str, Any]) -> None:
+        self.pages = pages
+        self.asked: list[str] = []
+
+    async def __call__(self, where: Target, path: str = "") -> Body:
+        self.asked.append(path)
+        if path not in self.pages:
+            raise ReadError(FailureReason.UNAUTHORIZED, "HTTP status 401")
+        page = self.pages[path]
+        return Body(page if isinstance(page, bytes) else json.dumps(page).encode(), "application/json")
 
 
 @pytest.mark.parametrize(
     ("engine", "paths"), [("vllm", ["/version", "/v1/models"]), ("sglang", ["/v1/loads", "/v1/models"]), ("tgi", ["/info"])]
 )
-async def test_each_engine_is_asked_its_own_paths_beside_the_page(engine: str, paths: list[str]) -> None:
-    asked: list[str] = []
-    pages = {**VLLM, **SGLANG, **TGI}
-    told = await ask(target(url="http://h:8000/deep/metrics?x=1"), engine, serving(pages, asked))
-    assert asked == [f"http://h:8000{path}" for path in paths]
+async def test_each_engine_is_asked_its_own_paths(engine: str, paths: list[str]) -> None:
+    server = Server({**VLLM, **SGLANG, **TGI})
+    told = await ask(target(), engine, server)
+    assert server.asked == paths
+    assert told is not None
     assert told.version
 
 
 async def test_an_unknown_engine_is_asked_nothing() -> None:
-    asked: list[str] = []
-    assert await ask(target(), "other", serving({}, asked)) == Details()
-    assert asked == []
+    server = Server(VLLM)
+    assert await ask(target(), "other", server) is None
+    assert server.asked == []
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[" * 100_000, b"\xff\xfe", b"NaN"])
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[" * 100_000, b"\xff\xfe", b'{"version": "' + b"x" * (1 << 18) + b'"}'])
 async def test_a_bad_answer_costs_only_itself(body: bytes) -> None:
-    told = await ask(target(), "vllm", serving({"/version": body, "/v1/models": VLLM["/v1/models"]}, []))
+    told = await ask(target(), "vllm", Server({"/version": body, "/v1/models": VLLM["/v1/models"]}))
     assert told == Details("", None, frozenset("ab"))
 
 
 async def test_a_guarded_path_leaves_the_rest() -> None:
-    assert await ask(target(), "vllm", serving({"/version": VLLM["/version"]}, [])) == Details("0.32.0", None, None)
+    assert await ask(target(), "vllm", Server({"/version": VLLM["/version"]})) == Details("0.32.0", None, None)
+    assert await ask(target(), "vllm", Server({})) is None
 
 
 def test_details_show_in_info_limits_and_adapters() -> None:

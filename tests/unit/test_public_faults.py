@@ -118,10 +118,50 @@ def test_f07_requests_that_clients_gave_up(read: Any) -> None:
     assert "aborted_requests_estimate" not in read(*lines).gauges
 
 
-def test_f08_blocks_are_never_published_as_tokens(read: Any) -> None:
-    values = read(f"vllm:num_requests_running{{{VLLM}}} 0", f"vllm:gpu_prefix_cache_queries_total{{{VLLM}}} 7",
-                  f"vllm:gpu_prefix_cache_hits_total{{{VLLM}}} 3")  # fmt: skip
-    assert counts(values) == {}
+def gpu_prefix(*config: str) -> tuple[str, ...]:
+    return (f"vllm:gpu_prefix_cache_queries_total{{{VLLM}}} 70", f"vllm:gpu_prefix_cache_hits_total{{{VLLM}}} 30", *config)
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens"),
+    [
+        ('vllm:cache_config_info{block_size="16",num_gpu_blocks="9"} 1', (1120, 480)),  # up to 0.8.5: blocks
+        ('vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="9"} 1', (70, 30)),  # 0.9: tokens
+    ],
+)
+def test_f08_blocks_and_tokens_of_the_old_counters(read: Any, config: str, tokens: tuple[int, int]) -> None:
+    found = counts(read(*gpu_prefix(config)))
+    assert found == {"prefix_cache_query_tokens": tokens[0], "prefix_cache_hit_tokens": tokens[1]}
+
+
+@pytest.mark.parametrize("config", [f"vllm:num_requests_running{{{VLLM}}} 0", 'vllm:cache_config_info{block_size="None"} 1'])
+def test_f08_blocks_are_never_published_as_tokens(read: Any, config: str) -> None:
+    assert counts(read(*gpu_prefix(config))) == {}
+
+
+def test_f08_pods_of_both_ages_pool_in_tokens(understand_page: Any) -> None:
+    """Blocks of 16 tokens on one pod, tokens on the other: 160 of 640 and 90 of 100."""
+    old, new = target("old"), target("new")
+    core = Core(cluster="c")
+    core.watch([old, new], at(-1))
+    config = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="9"} 1\n'
+    for step in (0, 1):
+        core.absorb(
+            understand_page(
+                f"{config}vllm:gpu_prefix_cache_queries_total{{{VLLM}}} {40 * step}\n"
+                f"vllm:gpu_prefix_cache_hits_total{{{VLLM}}} {10 * step}\n",
+                target=old,
+                at=at(step),
+            )
+        )
+        core.absorb(
+            understand_page(
+                f"vllm:prefix_cache_queries_total{{{VLLM}}} {100 * step}\nvllm:prefix_cache_hits_total{{{VLLM}}} {90 * step}\n",
+                target=new,
+                at=at(step),
+            )
+        )
+    assert pool_row(core.snapshot(at(1))).gauges["prefix_cache_hit_ratio", ""] == (160 + 90) / (640 + 100)
 
 
 @pytest.mark.parametrize(("queries", "hits", "ratio"), [(100, 130, 1.0), (100, 100, 1.0), (400, 100, 0.25)])

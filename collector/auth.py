@@ -4,6 +4,7 @@ import asyncio
 import base64
 import os
 import ssl
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from collector.reasons import FailureReason, ReadError
@@ -101,12 +102,18 @@ class Contexts:
 
     def __init__(self) -> None:
         self._known: dict[Tls, _Known] = {}
+        self._making: defaultdict[Tls, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def context(self, tls: Tls) -> tuple[ssl.SSLContext, int]:
         """The context of the present files. Files that do not fit together are being replaced: the last good ones count.
 
-        ReadError when there were none yet. Made in a thread: the system's certificates alone take many milliseconds to read.
+        ReadError when there were none yet. Made in a thread, by one for all who wait: the system's certificates alone take many
+        milliseconds to read.
         """
+        async with self._making[tls]:
+            return await self._present(tls)
+
+    async def _present(self, tls: Tls) -> tuple[ssl.SSLContext, int]:
         known = self._known.get(tls)
         try:
             now = stamp(*tls.files)

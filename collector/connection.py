@@ -11,6 +11,8 @@ from collector.unpack import PACKINGS, Packed, Plain
 
 _HEAD_AT_MOST = 1 << 16
 _HEADERS_AT_MOST = 256
+_FRAMING_AT_MOST = 8
+"""How many times as long as its body an answer may be: chunks of one byte are framed by five more, trailers come after them."""
 _KEPT = frozenset({b"content-length", b"transfer-encoding", b"content-encoding", b"content-type", b"location"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -98,6 +100,8 @@ class Connection(asyncio.Protocol):
             self._fail(ReadError(FailureReason.MALFORMED, f"not a valid HTTP answer: {error}"))
         if self._in_head and self._came > _HEAD_AT_MOST:
             self._fail(ReadError(FailureReason.MALFORMED, f"headers of more than {_HEAD_AT_MOST} bytes"))
+        elif self._came > _FRAMING_AT_MOST * self._max_body + _HEAD_AT_MOST:
+            self._fail(ReadError(FailureReason.BODY_TOO_LARGE, f"more than {self._max_body} bytes, chunk by chunk"))
         return None
 
     def eof_received(self) -> None:

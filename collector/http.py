@@ -44,7 +44,8 @@ class Place:
     @property
     def question(self) -> bytes:
         """The request up to what differs from one time to the next."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        bare = self.host.partition("%")[0]  # the interface of a link-local address is our own affair
+        host = f"[{bare}]" if ":" in bare else bare
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
         return (f"GET {quote(self.path, safe=_PRINTABLE)} HTTP/1.1\r\nHost: {host}{port}\r\nAccept: text/plain;version=0.0.4\r\n"
                 "Accept-Encoding: identity\r\nUser-Agent: llm-fleet-exporter\r\n").encode()  # fmt: skip

@@ -8,9 +8,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from urllib.parse import quote, urlsplit
 
 from collector.clock import Clock, Instant
+from collector.engines import ENGINES
 from collector.engines.sglang import SGLANG
 from collector.engines.spec import Engine, Lookup
 from collector.engines.vllm import VLLM
@@ -126,6 +128,12 @@ class Reader:
         return replace(reading, at=at)
 
 
+@cache
+def _wire(engine_name: str) -> frozenset[str]:
+    engine = ENGINES[engine_name]
+    return frozenset(prefix + name for prefix in engine.prefixes for name in fast_names(engine)) | engine.bare
+
+
 def fast_names(engine: Engine) -> frozenset[str]:
     """Names without prefix of all that the fast lane reads from an engine's page."""
     names = {*engine.progress, *engine.extra}
@@ -140,9 +148,10 @@ def fast_names(engine: Engine) -> frozenset[str]:
 
 def make_plan(target: Target, page: Page, engine: Engine, values: Values) -> Plan:
     """What to ask for next time, from what a whole page holds."""
-    wire = {prefix + name for prefix in engine.prefixes for name in fast_names(engine)} | engine.bare
+    wire = _wire(engine.name)
     names = tuple(sorted(wire & (page.samples.keys() | page.types.keys())))
-    return Plan(engine, _path(target, engine, names), names, frozenset(wire & page.samples.keys()), page.types, values)
+    types = {family: kind for family, kind in page.types.items() if family in wire}
+    return Plan(engine, _path(target, engine, names), names, frozenset(wire & page.samples.keys()), types, values)
 
 
 def _path(target: Target, engine: Engine, names: Iterable[str]) -> str:

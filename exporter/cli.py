@@ -103,8 +103,11 @@ def once(path: Path, settings: tuple[str, ...], output: str) -> None:
     else:
         print_table(snapshot, outcomes, open_console())
     failed = sum(isinstance(outcome, Failure) for outcome in outcomes)
+    for fault in hub.roster.faults:
+        click.echo(fault, err=True)
     if failed:
         click.echo(f"{failed} of {len(outcomes)} targets failed", err=True)
+    if failed or hub.roster.faults:
         sys.exit(1)
 
 

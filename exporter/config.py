@@ -137,7 +137,7 @@ def _value(key: str, parse: Any, text: Any) -> Any:
 
 def _check_times(times: dict[str, float]) -> None:
     for low, high in (("fast_interval", "stale_after"), ("fast_interval", "full_interval"), ("stale_after", "down_after"),
-                      ("fast_interval", "gap_limit")):  # fmt: skip
+                      ("fast_interval", "gap_limit"), ("full_interval", "gap_limit")):  # fmt: skip
         if times[low] > times[high]:
             raise ConfigError(f"scrape.{low} ({show_duration(times[low])}) must not be longer than "
                               f"scrape.{high} ({show_duration(times[high])})")  # fmt: skip

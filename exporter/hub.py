@@ -29,6 +29,7 @@ class Hub:
         self._changes = Changes()
         self._faults: tuple[str, ...] = ()
         self._cut: Snapshot | None = None
+        self._ready = False
         self.watch(config.targets)
 
     def configure(self, config: Config) -> None:
@@ -57,8 +58,16 @@ class Hub:
         return self._cut
 
     def untried(self) -> list[str]:
-        """Sources that have not said their targets yet, and URLs of targets that no attempt was made at."""
-        return self.roster.silent + [track.target.url for track in self.state.tracks.values() if track.last_look is None]
+        """Sources that have not said their targets yet, and URLs of targets that no attempt was made at.
+
+        Nothing once there was nothing: a pod that comes later does not make the process less ready than it was.
+        """
+        if not self._ready:
+            left = [track.target.url for track in self.state.tracks.values() if track.last_look is None]
+            if left := self.roster.silent + left:
+                return left
+            self._ready = True
+        return []
 
     def log_changes(self, now: Instant) -> None:
         """Say what changed since the last call: in the targets' states, in what their sources say."""

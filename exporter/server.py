@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
+from collector.seldom import Seldom
 from exporter.accept import matches, weights
 from exporter.debug import Explain, allowed
 from exporter.hub import Hub
@@ -17,6 +18,7 @@ from exporter.web.page import render_page
 _log = logging.getLogger(__name__)
 _HUB = web.AppKey("hub", Hub)
 _EDITION = web.AppKey("edition", Edition)
+_SELDOM = web.AppKey("seldom", Seldom)
 _EXPLAIN = web.AppKey[Explain]("explain")
 _PACK_FROM_BYTES = 1024
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -26,6 +28,7 @@ def make_server(hub: Hub, explain: Explain | None = None) -> web.Application:
     """The application with all its routes; /debug/target only where there is something that explains."""
     app = web.Application(middlewares=[_plain_errors])
     app[_HUB] = hub
+    app[_SELDOM] = Seldom()
     app[_EDITION] = Edition(first=int(hub.clock.now().wall * 1000))
     app.add_routes([
         web.get("/", _page),
@@ -46,8 +49,9 @@ async def _plain_errors(request: web.Request, handler: _Handler) -> web.StreamRe
         return await handler(request)
     except web.HTTPException:
         raise
-    except Exception:
-        _log.exception("answer broke: path=%s", request.path)
+    except Exception as error:
+        if request.app[_SELDOM].worth(error, request.app[_HUB].clock.now().mono):
+            _log.exception("answer broke: path=%s", request.path)
         return web.Response(status=500, text="internal error; see the log\n")
 
 

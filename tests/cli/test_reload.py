@@ -4,7 +4,7 @@ import json
 import signal
 from pathlib import Path
 
-from tests.cli.process import run, serve
+from tests.cli.process import run, run_beside, serve
 from tests.cli.test_commands import write
 from tests.cli.test_serve import QUICK, get
 from tests.net.scripted import answer, say, serving
@@ -103,6 +103,18 @@ async def test_environment_and_flags_reach_every_command(tmp_path: Path) -> None
     assert (done.code, done.out) == (2, "")
     assert "did you mean 'LLM_FLEET_EXPORTER_CLUSTER'?" in done.err
     assert run("once", "--output", "json", env={"LLM_FLEET_EXPORTER_CONFIG": path}).code == 0
+
+
+async def test_once_says_which_target_file_cannot_be_read_and_reads_the_rest(tmp_path: Path) -> None:
+    async with serving(say(answer())) as one:
+        (tmp_path / "a.json").write_text(json.dumps([{"targets": [f"127.0.0.1:{one.port}"], "labels": {"pool": "p"}}]))
+        (tmp_path / "b.json").write_text("[")
+        (tmp_path / "fleet.yaml").write_text("cluster: c\nfile_targets: ['*.json']\n")
+        done = await run_beside("once", "--config", str(tmp_path / "fleet.yaml"))
+    assert done.code == 1
+    assert "fresh" in done.out
+    assert done.err.startswith(f"{tmp_path}/b.json: not valid JSON: ")
+    assert done.err.count("\n") == 1
 
 
 def test_check_config_looks_into_target_files_and_notes_what_may_surprise(tmp_path: Path) -> None:

@@ -188,9 +188,25 @@ async def test_an_address_that_stays_silent_does_not_use_up_the_time_of_the_next
         assert isinstance(await look(client, target(f"http://two.addresses:{server.port}/metrics")), Reading)
 
 
+async def test_trailers_without_end_are_no_way_around_the_cap() -> None:
+    async def script(server: Server, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer(b"4\r\n# x\n\r\n0\r\nX-Endless: ", headers={"Transfer-Encoding": "chunked"}, length=None))
+        while True:
+            writer.write(b"x" * 65536)
+            await writer.drain()
+            server.sent += 65536
+
+    async with serving(script) as server, open_fetch(deadline_seconds=20.0, max_body=1 << 16) as client:
+        outcome = await look(client, target(server.url))
+    assert isinstance(outcome, Failure)
+    assert outcome.reason is FailureReason.BODY_TOO_LARGE
+    assert server.sent < 16 * MIB
+
+
 def test_hosts_and_paths_are_spelled_as_the_wire_wants_them() -> None:
     assert place_of("http://bücher:1/mé?a=ü").question.startswith(b"GET /m%C3%A9?a=%C3%BC HTTP/1.1\r\nHost: xn--bcher-kva:1\r\n")
     assert place_of("http://[fd00::1]:80/a").question.startswith(b"GET /a HTTP/1.1\r\nHost: [fd00::1]\r\n")
+    assert b"Host: [fe80::1]:9\r\n" in place_of("http://[fe80::1%eth0]:9/a").question
     assert place_of("http://h:1/metrics/?name[]=a:b").path == "/metrics/?name[]=a:b"
     with pytest.raises(ReadError, match=r"^dns"):
         place_of(f"http://{'ü' * 80}.x:1/")

@@ -174,12 +174,11 @@ async def test_one_target_that_sleeps_takes_nothing_from_forty_nine_others() -> 
             if None in ages:
                 return False
             oldest.append(max(age for age in ages if age is not None))
-            return len(oldest) >= 2000
+            return len(oldest) >= 1000
 
         hub = await run_until(text, done, within=30.0)
         states = Counter(one.state for one in hub.state.endpoints(hub.clock.now()))
-        assert sleeper.in_flight == 1
-    assert len(sleeper.requests) == 1
+    assert sleeper.peak == 1
     assert states["fresh"] == 49
     ordinary = sorted(oldest)[int(len(oldest) * 0.9)]
     assert ordinary < 0.5, "twenty-five turns of 20 ms"

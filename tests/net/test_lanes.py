@@ -124,7 +124,6 @@ async def test_a_short_answer_says_what_the_whole_page_says_of_the_fast_signals(
     assert dict(values(short).counters) == fast_counters
     for what in ("adapters", "progress", "started_at", "model"):
         assert getattr(values(short), what) == getattr(values(whole), what), what
-    assert short.unknown_families == whole.unknown_families
 
 
 async def test_a_short_answer_is_short() -> None:
@@ -301,3 +300,41 @@ async def test_an_sglang_without_usable_loads_is_read_whole(raw: bytes) -> None:
         await look(FULL, FAST, FAST)
         assert look.way is Way.WHOLE
     assert engine.asked == ["whole", "loads", "whole", "whole"]
+
+
+# --- the library that vLLM prints its page with ---------------------------------------------------------------------------------
+
+
+async def test_the_filter_of_the_library_itself_gives_complete_short_answers() -> None:
+    """A registry with vLLM's families behind prometheus_client's own server, which knows `name[]` as vLLM's mount of it does."""
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
+
+    registry = CollectorRegistry(auto_describe=True)
+    labels = {"engine": "0", "model_name": "m"}
+    for name, number in (("num_requests_running", 3), ("num_requests_waiting", 4), ("kv_cache_usage_perc", 0.25)):
+        Gauge(f"vllm:{name}", name, labels, registry=registry).labels(**labels).set(number)
+    for name in ("prompt_tokens", "generation_tokens", "prefix_cache_queries", "prefix_cache_hits", "request_success",
+                 "external_prefix_cache_queries"):  # fmt: skip
+        Counter(f"vllm:{name}", name, labels, registry=registry).labels(**labels).inc(100)
+    Histogram("vllm:iteration_tokens_total", "per step", labels, registry=registry).labels(**labels).observe(5)
+    Histogram("vllm:time_to_first_token_seconds", "ttft", labels, registry=registry).labels(**labels).observe(0.1)
+    Gauge(
+        "vllm:lora_requests_info", "adapters", ["max_lora", "running_lora_adapters", "waiting_lora_adapters"], registry=registry
+    )
+    ProcessCollector(registry=registry)
+    server, thread = start_http_server(0, addr="127.0.0.1", registry=registry)
+    try:
+        one = target(f"http://127.0.0.1:{server.server_port}/metrics")
+        async with open_fetch(deadline_seconds=5.0, max_body=MIB) as client:
+            look = Looks(Reader(client, SystemClock()), one)
+            whole, short = await look(FULL, FAST)
+            assert look.way is Way.SHORT
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert values(short).gauges == {name: value for name, value in values(whole).gauges.items() if name in FAST_SIGNALS}
+    assert values(short).progress == values(whole).progress == 201.0
+    assert values(short).started_at == values(whole).started_at is not None
+    assert values(short).adapters == values(whole).adapters is not None
+    assert {key[0] for key in values(short).counters} == {"prefix_cache_query_tokens", "prefix_cache_hit_tokens"}

@@ -215,6 +215,7 @@ def test_a_bad_window_and_a_bad_size_are_named() -> None:
         ("fast_interval: 2s, full_interval: 1s", "fast_interval (2s)", "full_interval (1s)"),
         ("stale_after: 20s", "stale_after (20s)", "down_after (15s)"),
         ("gap_limit: 500ms", "fast_interval (1s)", "gap_limit (500ms)"),
+        ("gap_limit: 2s", "full_interval (5s)", "gap_limit (2s)"),
     ],
 )
 def test_times_that_contradict_each_other_name_both_keys(scrape: str, low: str, high: str) -> None:

@@ -59,14 +59,17 @@ def make_pod(tracks: Sequence[Track], now: float, limits: Limits) -> Pod:
                )  # fmt: skip
 
 
-def _adapter_counts(adapters: Iterable[Adapters]) -> dict[str, float]:
+def _adapter_counts(adapters: Iterable[Adapters], *, of_one_pod: bool = False) -> dict[str, float]:
+    """Sizes of the unions of names; where an engine tells numbers only, the pod's own is known and no union above it."""
     known = list(adapters)
     sets = {
         "adapters_running": [one.running for one in known if one.running is not None],
         "adapters_waiting": [one.waiting for one in known if one.waiting is not None],
         "adapters_loaded": [one.loaded for one in known if one.loaded is not None],
     }
-    return {name: float(len(frozenset().union(*some))) for name, some in sets.items() if some}
+    counts = {name: float(len(frozenset().union(*some))) for name, some in sets.items() if some}
+    used = [one.used for one in known if one.used is not None]
+    return {"adapters_running": float(max(used)), **counts} if of_one_pod and used else counts
 
 
 def _of_level(level: Level, gauges: Mapping[str, float]) -> dict[Child, float]:
@@ -113,7 +116,7 @@ def pod_row(pod: Pod, totals: Totals, cluster: str, now: Instant, limits: Limits
     target = pod.tracks[0].target
     gauges: dict[Child, float] = _one_hot("state", {pod.state: 1}) | _one_hot("targets", pod.states)
     if pod.state in REPORTING:
-        gauges |= _of_level(Level.POD, {**pod.gauges} | _adapter_counts(pod.adapters))
+        gauges |= _of_level(Level.POD, {**pod.gauges} | _adapter_counts(pod.adapters, of_one_pod=True))
         gauges |= _shares(Level.POD, totals, now.mono, limits.window)
     last = max((track.last_good.wall for track in pod.tracks if track.last_good), default=None)
     if last is not None:

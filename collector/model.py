@@ -51,12 +51,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """LoRA adapters of one engine; None where the engine does not tell."""
+    """LoRA adapters of one engine; None where the engine does not tell. `used` is their number where it does not name them."""
 
     running: frozenset[str] | None = None
     waiting: frozenset[str] | None = None
     max: int | None = None
     loaded: frozenset[str] | None = None
+    used: int | None = None
 
 
 SeriesKey = tuple[str, str, str]

@@ -156,7 +156,8 @@ _READ = (
            levels=(Level.POD, Level.POOL)),
     _gauge("engines_asleep", "engines", Fold.SUM, "Engines (ranks) that were put to sleep.", stable=False),
     _gauge("adapters_running", "adapters", Fold.UNION,
-           "LoRA adapters with work (vLLM from 0.11.1: running or waiting; before: running).",
+           "LoRA adapters with work (vLLM from 0.11.1: running or waiting; before: running). SGLang tells only their number, so "
+           "that nothing is known above its pods.",
            levels=(Level.POD, Level.POOL), fast=True),
     _gauge("adapters_waiting", "adapters", Fold.UNION, "LoRA adapters with waiting work, where the engine tells it apart.",
            levels=(Level.POD, Level.POOL), fast=True),

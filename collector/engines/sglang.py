@@ -21,9 +21,11 @@ def _capacity(page: Lookup) -> dict[str, float]:
 
 
 def _adapters(page: Lookup) -> Adapters | None:
-    """Only the number of slots is told, not which adapters are in them."""
-    slots = [row.value for row in page.first(("lora_pool_slots_total",))]
-    return Adapters(max=int(max(slots))) if slots and max(slots) > 0 else None
+    """Only numbers are told, not names; ranks may run the same adapters, so the highest number is the sure one."""
+    slots, used = ([row.value for row in page.first((f"lora_pool_slots_{what}",))] for what in ("total", "used"))
+    if not slots or max(slots) <= 0:
+        return None
+    return Adapters(max=int(max(slots)), used=int(max(used)) if used and min(used) >= 0 else None)
 
 
 def _computed(page: Lookup) -> dict[str, float]:
@@ -113,6 +115,7 @@ SGLANG = Engine(
         "kv_cache_block_size_tokens": ("page_size",),
         "speculative_accept_length_tokens": ("spec_accept_length",),
         "adapters_max": ("lora_pool_slots_total",),
+        "adapters_running": ("lora_pool_slots_used",),
     },
     unused=unused.SGLANG,
 )  # fmt: skip

@@ -72,7 +72,7 @@ SGLANG = frozenset(
     hicache_host_total_tokens hicache_host_used_tokens hicache_prefetch_aux_alloc_failed_tokens_total
     http_requests_active http_requests_total is_cuda_graph kv_available_tokens kv_cache_memory_usage_gb
     kv_evictable_tokens kv_transfer_alloc_ms kv_transfer_bootstrap_ms kv_transfer_speed_gb_s kv_transfer_total_mb
-    load_back_duration_seconds load_back_tokens_total lora_pool_slots_used lora_pool_utilization
+    load_back_duration_seconds load_back_tokens_total lora_pool_utilization
     mamba_available_tokens mamba_evictable_tokens mamba_usage mamba_used_tokens max_running_requests_under_SLO
     max_total_num_tokens_swa new_token_ratio num_bootstrap_failed_reqs_total num_decode_deferred_kv_release_reqs
     num_decode_host_receive_reqs_total num_grammar_aborted_total num_grammar_cache_hit_total

@@ -76,6 +76,19 @@ def test_other_bounds_are_never_subtracted_by_position() -> None:
     assert histogram_gain(before, now, GAP) == Gain(now, DiscardReason.GAP)
 
 
+@pytest.mark.parametrize("bounds", [(0.5, 9.0), (1.0, 1.5), (2.0,), (1.0,)])
+def test_bounds_are_other_ones_whichever_way_they_differ(bounds: tuple[float, ...]) -> None:
+    before, now = raw((1.0, 2.0), (1, 1, 1)), raw(bounds, (5,) * (len(bounds) + 1))
+    assert histogram_gain(before, now, PLAIN) == Gain(now, DiscardReason.FIRST_SAMPLE)
+
+
+def test_equal_bounds_are_the_same_wherever_they_come_from() -> None:
+    """Each page brings tuples of its own."""
+    before, now = (raw(tuple(map(float, ("1", "2"))), counts) for counts in ((1, 1, 1), (2, 2, 2)))
+    assert before.bounds is not now.bounds
+    assert histogram_gain(before, now, PLAIN) == Gain(raw((1.0, 2.0), (1, 1, 1)), None)
+
+
 def test_a_sum_that_wobbles_in_its_last_digit_never_takes_away() -> None:
     """Engines of several processes add their sums in any order; a published sum that fell would read as a reset."""
     before, now = raw((1.0,), (3, 0), 0.6000000000000001), raw((1.0,), (3, 0), 0.6)

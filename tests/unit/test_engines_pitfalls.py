@@ -7,6 +7,7 @@ import pytest
 
 from collector.model import Adapters, Values
 from collector.reasons import FailureReason, Oddity, ReadError
+from tests.make import at, pod_row, pool_row, state, target
 
 VLLM = 'engine="0",model_name="m"'
 SGLANG = 'engine_type="unified",model_name="m",pp_rank="0"'
@@ -390,6 +391,20 @@ def test_adapters_with_any_work_are_those_of_both_labels(read: Any) -> None:
     row = 'vllm:lora_requests_info{max_lora="2",running_lora_adapters="a",waiting_lora_adapters="b"} 7'
     assert read(row).adapters == Adapters(frozenset("a"), frozenset("b"), 2)
     assert read(row, f"vllm:external_prefix_cache_queries_total{{{VLLM}}} 0").adapters == Adapters(frozenset("ab"), None, 2)
+
+
+def test_sglang_tells_the_number_of_its_adapters(understand_page: Any) -> None:
+    """Known of each pod; two pods may run the same ones, so nothing is said of the pool."""
+    pods = [target("p0"), target("p1")]
+    core = state(*pods)
+    for pod, used in zip(pods, ((2, 1), (0, 3)), strict=True):
+        rows = [f'sglang:lora_pool_slots_{what}{{dp_rank="{rank}",{SGLANG}}} {number}' for rank in (0, 1)
+                for what, number in (("used", used[rank]), ("total", 4))]  # fmt: skip
+        core.absorb(understand_page("\n".join(rows) + "\n", target=pod, at=at(0)))
+    cut = core.snapshot(at(0))
+    assert [pod_row(cut, pod.pod).gauges["adapters_running", ""] for pod in pods] == [2, 3]
+    assert ("adapters_running", "") not in pool_row(cut).gauges
+    assert pool_row(cut).gauges["adapters_max", ""] == 8
 
 
 @pytest.mark.parametrize("bad", ["NaN", "+Inf"])

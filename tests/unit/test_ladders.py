@@ -176,3 +176,15 @@ def test_fixed_point_adds_in_any_order() -> None:
     numbers = [0.1, 0.2, 0.3, 1e9, 1e-6]
     assert sum(map(to_fixed, numbers)) == sum(map(to_fixed, reversed(numbers)))
     assert from_fixed(sum(map(to_fixed, [0.1] * 10))) == pytest.approx(1.0, abs=1e-16)
+
+
+def test_a_share_of_a_bucket_has_thirty_two_binary_digits() -> None:
+    """A third of a thousand milliards, rounded down from there: shards that add up must round alike."""
+    many = 10**12
+    third = int(2**32 / 3)
+    assert project({(3.0,): (many, 0)}, (1.0,)) == (many * third // 2**32, many)
+
+
+@pytest.mark.parametrize("total", [-0.5, -1e-9, -3.0])
+def test_a_negative_sum_is_no_histogram(total: float) -> None:
+    assert from_cumulative({1.0: 2.0, float("inf"): 2.0}, total) is None

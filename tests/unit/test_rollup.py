@@ -51,6 +51,25 @@ def test_maximum_of_zero_is_zero() -> None:
     assert roll({TOP: 0.0})[TOP] == 0.0
 
 
+def test_many_parts_are_weighted_as_few_are() -> None:
+    """Three hundred pods: (300 * 0.2 * 1 + 300 * 0.8 * 3) / (300 * 4)."""
+    pods = [{USAGE: 0.2, SIZE: 1000.0}, {USAGE: 0.8, SIZE: 3000.0}] * 300
+    assert roll(*pods)[USAGE] == pytest.approx(0.65, abs=1e-12)
+
+
+def test_a_part_of_no_known_size_has_no_weight_at_all() -> None:
+    """Parts travel between exporters and are added there: each number of them counts."""
+    fixed = part_of(0.25).total
+    assert part_of(0.25) == part_of(0.25, 0.0) == Part(n=1, total=fixed, weighted=0, weight=0, n_weighted=0, top=fixed)
+    assert part_of(0.25, 8.0) == Part(n=1, total=fixed, weighted=8 * fixed, weight=8, n_weighted=1, top=fixed)
+
+
+def test_only_the_use_of_the_cache_is_weighted_by_its_size() -> None:
+    length = "speculative_accept_length_tokens"
+    values = roll({length: 2.0, SIZE: 1000.0}, {length: 4.0, SIZE: 3000.0})
+    assert values[length] == 3.0
+
+
 def test_a_zero_part_is_neutral() -> None:
     one = part_of(0.4, 100.0)
     assert Part() + one == one + Part() == one

@@ -7,6 +7,8 @@ from exporter.schema import nearest, scalars
 
 PREFIX = "LLM_FLEET_EXPORTER_"
 FLAGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "LISTEN", "LOG_FORMAT"))
+_OF_TESTS = frozenset(f"{PREFIX}{name}" for name in ("PARTS", "REQUIRE_PARTS"))
+"""Where the real programs lie that the project's tests run beside it, and whether a missing one fails."""
 _OF_KUBERNETES = (f"{PREFIX}SERVICE_", f"{PREFIX}PORT")
 """Kubernetes sets such variables in every container beside a service that is called llm-fleet-exporter."""
 
@@ -21,7 +23,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     known = {variable(key): key for key in scalars()}
     found: dict[str, Any] = {}
     for name in sorted(environment):
-        if not name.startswith(PREFIX) or name in FLAGS or name.startswith(_OF_KUBERNETES):
+        if not name.startswith(PREFIX) or name in FLAGS | _OF_TESTS or name.startswith(_OF_KUBERNETES):
             continue
         if name not in known:
             raise ValueError(f"environment: {name}: unknown variable; {nearest(name, tuple(sorted({*known, *FLAGS})))}")

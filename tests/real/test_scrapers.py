@@ -16,8 +16,8 @@ from tests.real.running import Running, wait_until
 pytestmark = pytest.mark.real
 SCRAPES = 3
 PROTOCOLS = {Format.TEXT: "PrometheusText0.0.4", Format.OPENMETRICS: "OpenMetricsText1.0.0"}
-VICTORIA_PRECISION = 1e-12
-"""VictoriaMetrics keeps decimal numbers, of 12 or more digits."""
+VICTORIA_PRECISION = 1e-11
+"""VictoriaMetrics keeps decimal numbers, of about 12 digits."""
 PROMETHEUS_REJECTIONS = r"prometheus_target_scrapes?_.*(sample|exceeded|exemplar).*_total"
 VMAGENT_REJECTIONS = (
     r"vm_promscrape_scrapes(_failed|_timed_out|_skipped_by_sample_limit)\w*_total|vm_rows_invalid_total"

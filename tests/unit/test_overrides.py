@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from exporter.config import Config, ConfigError, load_config
-from exporter.overrides import variable
+from exporter.overrides import from_environment, variable
 from exporter.schema import scalars
 
 FILE = "cluster: {name: file, region: r}\nscrape: {fast_interval: 50ms, deadline: 1s}\npods: {max: 7}\n"
@@ -74,3 +74,7 @@ def test_variables_that_kubernetes_sets_beside_a_service_are_not_ours(tmp_path: 
     config = load(tmp_path, SERVICE_HOST="10.0.0.1", SERVICE_PORT="9840", PORT="tcp://10.0.0.1:9840",
                   PORT_9840_TCP_ADDR="10.0.0.1", CONFIG="x", LISTEN="y", LOG_FORMAT="json")  # fmt: skip
     assert config == load(tmp_path)
+
+
+def test_variables_of_the_projects_tests_are_no_settings() -> None:
+    assert from_environment({"LLM_FLEET_EXPORTER_PARTS": "/parts", "LLM_FLEET_EXPORTER_REQUIRE_PARTS": "1"}) == {}

@@ -101,5 +101,4 @@ def quantile(point: float, bounds: Ladder, cumulative: Sequence[int]) -> float |
     if index == 0 and bounds[0] <= 0:
         return bounds[0]
     lower, below = (bounds[index - 1], cumulative[index - 1]) if index else (0.0, 0)
-    inside = cumulative[index] - below
-    return lower + (bounds[index] - lower) * ((rank - below) / inside if inside else 1.0)
+    return lower + (bounds[index] - lower) * (rank - below) / (cumulative[index] - below)

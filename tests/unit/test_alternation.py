@@ -9,8 +9,8 @@ from collector.reasons import DiscardReason
 from collector.state import State
 from exporter.config import parse_config
 from exporter.hub import Hub
+from exporter.publish.prometheus import Format
 from tests.make import WALL, HandClock, at, counts, reading, state, target, values
-from tests.unit.test_publish_prometheus import Format
 
 POD = target()
 

@@ -178,13 +178,25 @@ def test_fixed_point_adds_in_any_order() -> None:
     assert from_fixed(sum(map(to_fixed, [0.1] * 10))) == pytest.approx(1.0, abs=1e-16)
 
 
-def test_a_share_of_a_bucket_has_thirty_two_binary_digits() -> None:
-    """A third of a thousand milliards, rounded down from there: shards that add up must round alike."""
+@pytest.mark.parametrize("thirds", [1, 2])
+def test_a_share_of_a_bucket_has_thirty_two_binary_digits(thirds: int) -> None:
+    """Thirds of a thousand milliards, rounded down from there: shares that add up must round alike."""
     many = 10**12
-    third = int(2**32 / 3)
-    assert project({(3.0,): (many, 0)}, (1.0,)) == (many * third // 2**32, many)
+    share = 2**32 * thirds // 3
+    assert project({(3.0,): (many, 0)}, (float(thirds),)) == (many * share // 2**32, many)
+
+
+def test_the_same_bounds_from_another_page_are_no_new_beginning() -> None:
+    before, now = (raw(tuple(map(float, ("1", "2"))), counts) for counts in ((1, 1, 1), (1, 2, 1)))
+    assert before.bounds is not now.bounds
+    assert not fell(before, now)
 
 
 @pytest.mark.parametrize("total", [-0.5, -1e-9, -3.0])
 def test_a_negative_sum_is_no_histogram(total: float) -> None:
     assert from_cumulative({1.0: 2.0, float("inf"): 2.0}, total) is None
+
+
+@pytest.mark.parametrize("total", [0.0, 3.5])
+def test_a_bound_of_minus_infinity_is_no_bound(total: float) -> None:
+    assert from_cumulative({-INF: 0.0, 1.0: 2.0, INF: 2.0}, total) is None

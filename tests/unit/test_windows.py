@@ -112,8 +112,15 @@ def test_a_first_bound_of_zero_is_the_quantile_of_what_lies_in_it() -> None:
     assert quantile(0.9, (0.0, 1.0), (4, 6, 6)) == pytest.approx(0.0 + 1.0 * (5.4 - 4) / 2)
 
 
+@pytest.mark.parametrize("bounds", [(-1.0,), (-1.0, 1.0), (-0.5, 1.0), (-3.0, 1.0)])
+def test_a_first_bound_below_zero_is_the_quantile_of_what_lies_under_it(bounds: Ladder) -> None:
+    """Prometheus cannot know how far down that bucket goes."""
+    assert quantile(0.5, bounds, (4,) * (len(bounds) + 1)) == bounds[0]
+
+
 def test_nothing_has_no_quantile() -> None:
     assert quantile(0.5, (1.0,), (0, 0)) is None
+    assert quantile(0.5, (1.0,), (-1, -1)) is None
     assert quantile(0.5, (), (3,)) is None
 
 

@@ -200,3 +200,8 @@ def test_a_negative_sum_is_no_histogram(total: float) -> None:
 @pytest.mark.parametrize("total", [0.0, 3.5])
 def test_a_bound_of_minus_infinity_is_no_bound(total: float) -> None:
     assert from_cumulative({-INF: 0.0, 1.0: 2.0, INF: 2.0}, total) is None
+
+
+def test_a_sum_that_wobbles_adds_nothing_and_takes_nothing() -> None:
+    before, now = raw((1.0,), (3, 0), 0.6000000000000001), raw((1.0,), (3, 0), 0.6)
+    assert difference(before, now).sum_fixed == 0

@@ -124,6 +124,8 @@ def _value(name: str, values: Values) -> Any:
         return {("all" if child == ALL_CHILDREN else child): count for child, count in sorted(by_child.items())} or None
     if row.fold is Fold.UNION:
         names = getattr(values.adapters, name.removeprefix("adapters_"), None)
+        if names is None and name == "adapters_running" and values.adapters is not None:
+            return values.adapters.used  # their number, where the engine does not name them
         return None if names is None else sorted(names)
     if row.labels:
         return {key.partition("/")[2]: value for key, value in values.gauges.items() if key.startswith(f"{name}/")} or None

@@ -8,6 +8,12 @@ _TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
 
 class _Loader(yaml.SafeLoader):
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        node: yaml.ScalarNode = super().compose_scalar_node(anchor)
+        if not node.value.isascii() and any("\ud800" <= character <= "\udfff" for character in node.value):
+            raise yaml.constructor.ConstructorError(None, None, "half a character (a lone surrogate)", node.start_mark)
+        return node
+
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         lines: dict[str, int] = {}
         for key, _ in node.value:

@@ -74,10 +74,21 @@ def merge(batches: Iterable[Batch]) -> Batch:
 
 
 def _distinct_pods(placed: Sequence[Placed]) -> list[Placed]:
-    """Where one host:port stands twice in a pool, its targets are two pods, told apart by their paths, unless they were named."""
+    """Where one host:port stands twice in a pool, its targets are two pods unless they were named.
+
+    They are told apart by their paths, and by a number where only the query differs: a query can hold a secret.
+    """
     times = Counter((one.target.pool_key, one.target.pod) for one in placed if not one.named)
-    return [one if one.named or times[one.target.pool_key, one.target.pod] == 1
-            else replace(one, target=replace(one.target, pod=one.target.url.partition("://")[2])) for one in placed]  # fmt: skip
+    seen: Counter[tuple[tuple[str, str], str]] = Counter()
+    distinct: list[Placed] = []
+    for one in placed:
+        if not one.named and times[one.target.pool_key, one.target.pod] > 1:
+            name = one.target.pod + urlsplit(one.target.url).path
+            seen[one.target.pool_key, name] += 1
+            number = seen[one.target.pool_key, name]
+            one = replace(one, target=replace(one.target, pod=name if number == 1 else f"{name}#{number}"))
+        distinct.append(one)
+    return distinct
 
 
 class Roster:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import os
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -125,7 +126,8 @@ async def _listen(stack: AsyncExitStack, server: web.Application, host: str, por
     try:
         await site.start()
     except OSError as error:
-        raise ListenError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise ListenError(f"cannot listen on {host}:{port}: {why}; name another address with --listen") from error
     bound: tuple[str, int] = runner.addresses[0][:2]
     return f"http://{f'[{bound[0]}]' if ':' in bound[0] else bound[0]}:{bound[1]}"
 

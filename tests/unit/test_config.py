@@ -371,3 +371,8 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
         load_config(tmp_path / "none.yaml")
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load_config(tmp_path)
+
+
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"line 1.*lone surrogate"):
+        parse_config('cluster: "a\\ud800b"\n')

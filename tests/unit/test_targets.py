@@ -141,3 +141,10 @@ async def test_a_source_that_breaks_takes_no_other_with_it(caplog: pytest.LogCap
     seen.roster.stop()
     assert seen.sets == [["a"]]
     assert "source=broken" in caplog.text
+
+
+def test_a_query_tells_targets_apart_and_stays_out_of_the_name() -> None:
+    urls = ("http://h:1/m?token=secret", "http://h:1/m?b=2", "http://h:1/n")
+    targets = [Target(url=url, namespace="n", pool="p", pod="h:1") for url in urls]
+    batch = merge([Batch([Placed(target=one, place=one.url, named=False) for one in targets], [])])
+    assert [one.target.pod for one in batch.targets] == ["h:1/m", "h:1/m#2", "h:1/n"]

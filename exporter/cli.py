@@ -77,13 +77,14 @@ def serve(path: Path, settings: tuple[str, ...], listen: str, log_format: str, r
     """Read the targets of the configuration and serve what they say."""
     from exporter.app import serve as run_server
     from exporter.log import set_up
-    from exporter.reload import Origin
+    from exporter.reload import Origin, look
 
+    looked = look(path)
     config = _load(path, settings)
     host, port = _address(listen)
     set_up(as_json=log_format == "json")
     load = partial(load_config, path, environment=os.environ, settings=settings)
-    _run(run_server(config, host=host, port=port, origin=Origin(path, load)))
+    _run(run_server(config, host=host, port=port, origin=Origin(path, load, looked)))
 
 
 @main.command()

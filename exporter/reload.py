@@ -18,10 +18,11 @@ LOOK_EVERY_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the configuration came from, so that it can be read again."""
+    """Where the configuration came from, so that it can be read again, and how the file looked before it was first read."""
 
     path: Path
     load: Callable[[], Config]
+    looked: Stamp
 
 
 def hung_up() -> asyncio.Event:
@@ -38,12 +39,12 @@ async def follow(
 
     A file counts as changed when it looks different and stands still: whoever writes it may not be done yet.
     """
-    loaded = last = _look(origin.path)
+    loaded = last = origin.looked
     while True:
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_EVERY_SECONDS):
                 await hup.wait()
-        now = _look(origin.path)
+        now = look(origin.path)
         if hup.is_set() or (now != loaded and now == last):
             hup.clear()
             loaded = now
@@ -51,7 +52,8 @@ async def follow(
         last = now
 
 
-def _look(path: Path) -> Stamp:
+def look(path: Path) -> Stamp:
+    """What tells a changed file from an unchanged one."""
     try:
         return stamp(str(path))
     except OSError:

@@ -119,7 +119,7 @@ class State:
             return
         outcome = track.own(outcome)
         self.tally.oddities.update(outcome.oddities)
-        look = track.look(outcome, self.limits)
+        look = track.look(outcome)
         sinks = self._sinks(track, track.values(outcome).role)
         for totals in (*sinks.own, *sinks.above):
             totals.mark(outcome.at.mono, self.limits.window)

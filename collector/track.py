@@ -118,19 +118,17 @@ class Track:
             if now - reading.at.mono <= limits.stale_after + slack:
                 yield reading
 
-    def look(self, reading: Reading, limits: Limits) -> Look:
-        """How to judge the counters of a new reading. `watched` here says that a series may count from zero at all: the
-        page goes on with known ones, so it is no other process that was never seen."""
+    def look(self, reading: Reading) -> Look:
+        """How to judge the counters of a new reading; `judge` narrows it to a signal. `watched` here says that a series may
+        count from zero at all: the page goes on with known ones, so it is no other process that was never seen."""
         values = self.values(reading)
         birth = self._birth(reading)
-        unseen = reading.at.mono - self.last_good.mono if self.last_good else 0.0
-        span = unseen if birth is None else reading.at.wall - birth
         goes_on = not self.counters or any(key in self.counters for key in values.counters)
         endless = len(self.counters.keys() | values.counters.keys()) + len(self.histograms.keys() | values.histograms.keys())
         anew = birth is None and self._began_anew(values)
         unstable = self._note_alternation(reading, anew=anew, birth=birth) or endless > MOST_SERIES
         born = not unstable and (birth is not None or anew)
-        return Look(born=born, gap=span > limits.gap_limit, watched=goes_on, unstable=unstable)
+        return Look(born=born, watched=goes_on, unstable=unstable)
 
     def _note_alternation(self, reading: Reading, *, anew: bool, birth: float | None) -> bool:
         """True while several servers seem to take turns in answering.

@@ -15,6 +15,7 @@ from collector.lanes import Reader, Way
 from collector.model import Failure, Reading, Target, Values
 from collector.reasons import FailureReason
 from collector.signals import FAST_SIGNALS, Lane
+from tests.net.engines import filtered
 from tests.net.scripted import Server, answer, serving
 from tests.net.test_fetch import target
 
@@ -23,21 +24,6 @@ VLLM = (PAGES / "vllm-0.32.0-load-queued.prom").read_bytes()
 LORA = (PAGES / "vllm-0.32.0-lora-running-waiting.prom").read_bytes()
 SGLANG = (PAGES / "sglang-0.5.23-load-queued.prom").read_bytes()
 MIB = 1 << 20
-
-
-def filtered(page: bytes, names: set[str]) -> bytes:
-    """What prometheus_client's own app makes of a page: families with a named sample, those samples alone."""
-    kept: list[str] = []
-    head: list[str] = []
-    for line in page.decode().splitlines():
-        if line.startswith("# HELP"):
-            head = [line]
-        elif line.startswith("#"):
-            head.append(line)
-        elif line.partition("{")[0].partition(" ")[0] in names:
-            kept += [*head, line]
-            head = []
-    return "".join(f"{line}\n" for line in kept).encode()
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Commands, a thin function each; `exporter.cli` gathers them."""

@@ -59,3 +59,25 @@ def bound_label(bound: float) -> str:
         return text
     mantissa = f"{whole[0]}.{whole[1:]}{fraction}".rstrip("0").rstrip(".")
     return f"{mantissa}e+{len(whole) - 1:02d}"
+
+
+CLOUDWATCH_NAMESPACE = "LLMFleet"
+"""Namespace of our metrics in CloudWatch unless configured."""
+
+EXACT = "_exact"
+"""Suffix of the statistic set beside a histogram in CloudWatch: its Sum, SampleCount and Average are exact."""
+
+OVERFLOW = "_overflow"
+"""Suffix of the count of a histogram's observations above its highest bound."""
+
+_CLOUDWATCH_UNITS = {"seconds": "Seconds", "bytes": "Bytes", "ratio": "None", "": "None"}
+
+
+def cloudwatch_name(name: str, level: Level) -> str:
+    """CloudWatch name of a signal at a level: Prometheus' without `_total`, since the values are increases of one period."""
+    return metric(name, level).removesuffix("_total")
+
+
+def cloudwatch_unit(name: str, level: Level) -> str:
+    """Unit in CloudWatch's closed list; part of a metric's identity there, so it never changes."""
+    return _CLOUDWATCH_UNITS.get(find(name, level).unit, "Count")

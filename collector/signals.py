@@ -301,6 +301,16 @@ _EXPORTER = (
     _own("label_values_capped", Kind.COUNTER, "values", "Values shown as other because a label had too many.", "label"),
     _own("pods_dropped", Kind.GAUGE, "pods", "Pods left out of the pod level by its cap."),
     _own("unknown_families", Kind.GAUGE, "families", "Engine families on the last pages that this version knows nothing of."),
+    _own("sink_batches", Kind.COUNTER, "batches", "Batches for a back end that this exporter pushes to: sent, or dropped unsent.",
+         "sink", "outcome"),
+    _own("sink_failures", Kind.COUNTER, "failures", "Attempts to send that failed, by reason; a batch may be tried again.",
+         "sink", "reason"),
+    _own("sink_points_sent", Kind.COUNTER, "points", "Data points that the back end took.", "sink"),
+    _own("sink_points_rejected", Kind.COUNTER, "points", "Data points that were left out or refused, by reason.",
+         "sink", "reason"),
+    _own("sink_queued_batches", Kind.GAUGE, "batches", "Batches that wait to be sent.", "sink"),
+    _own("sink_last_success_timestamp_seconds", Kind.GAUGE, "seconds", "Unix time at which the back end last took a batch.",
+         "sink"),
 )  # fmt: skip
 
 SIGNALS: Mapping[str, Signal] = MappingProxyType({row.name: row for row in (*_READ, *_ASKED, *_COMPUTED)})

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -15,6 +16,7 @@ from collector.reasons import FailureReason, Oddity
 from collector.signals import Level
 from collector.state import State
 from exporter import __version__
+from exporter.publish.outbox import Outbox
 from exporter.publish.prometheus import Format
 
 
@@ -34,6 +36,7 @@ class SelfMetrics(Collector):
         self.pods_dropped = 0
         self.reload_successful = True
         self.sources_good: Mapping[str, bool] = {}
+        self.outboxes: list[Outbox[Any]] = []
         row = find("scrape_duration_seconds", Level.EXPORTER)
         self._durations = Histogram(_name(row.name), row.help, row.labels, registry=self.registry, buckets=row.ladder)
         ProcessCollector(registry=self.registry)
@@ -79,6 +82,18 @@ class SelfMetrics(Collector):
         yield self._gauge("pods_dropped", [((), self.pods_dropped)])
         unknown = sum(max((reading.unknown_families for reading in track.readings.values()), default=0) for track in tracks)
         yield self._gauge("unknown_families", [((), unknown)])
+        yield from self._sinks()
+
+    def _sinks(self) -> Iterator[Metric]:
+        tallies = [(one.sink, one.tally) for one in self.outboxes]
+        counts = {"batches": "batches", "failures": "failures", "points_rejected": "rejected"}
+        for signal, field in counts.items():
+            rows = [((sink, key), n) for sink, tally in tallies for key, n in sorted(getattr(tally, field).copy().items())]
+            yield self._counter(f"sink_{signal}", rows)
+        yield self._counter("sink_points_sent", [((sink,), tally.sent) for sink, tally in tallies])
+        yield self._gauge("sink_queued_batches", [((one.sink,), len(one)) for one in self.outboxes])
+        lasts = [((sink,), tally.last_success) for sink, tally in tallies if tally.last_success is not None]
+        yield self._gauge("sink_last_success_timestamp_seconds", lasts)
 
     def _gauge(self, signal: str, samples: Sequence[tuple[tuple[str, ...], float]]) -> GaugeMetricFamily:
         row = find(signal, Level.EXPORTER)

@@ -5,7 +5,19 @@ import re
 import pytest
 from prometheus_client.utils import floatToGoString
 
-from collector.naming import LEVEL_LABELS, bound_label, families, find, label_names, metric, prometheus_name
+from collector.naming import (
+    EXACT,
+    LEVEL_LABELS,
+    OVERFLOW,
+    bound_label,
+    cloudwatch_name,
+    cloudwatch_unit,
+    families,
+    find,
+    label_names,
+    metric,
+    prometheus_name,
+)
 from collector.signals import EXPORTER, INFO, SIGNALS, Kind, Level
 
 
@@ -101,3 +113,18 @@ def test_bounds_are_spelled_as_prometheus_client_does(name: str) -> None:
     ladder = (SIGNALS.get(name) or EXPORTER[name]).ladder
     assert [bound_label(bound) for bound in ladder] == [floatToGoString(bound) for bound in ladder]
     assert [float(bound_label(bound)) for bound in ladder] == list(ladder)
+
+
+def test_cloudwatch_names_and_units_come_from_the_table() -> None:
+    assert cloudwatch_name("requests", Level.POOL) == "llm_pool_requests"
+    assert cloudwatch_name("kv_cache_usage_ratio", Level.CLUSTER) == "llm_cluster_kv_cache_usage_ratio"
+    assert cloudwatch_unit("time_to_first_token_seconds", Level.POOL) == "Seconds"
+    assert cloudwatch_unit("generation_tokens", Level.POOL) == "Count"
+    assert cloudwatch_unit("saturation_ratio", Level.POOL) == "None"
+
+
+def test_cloudwatch_names_stay_unique() -> None:
+    names = [cloudwatch_name(row.name, level) for row, level in families()]
+    names += [f"{cloudwatch_name(row.name, level)}{suffix}" for row, level in families() if row.ladder
+              for suffix in (EXACT, OVERFLOW)]  # fmt: skip
+    assert len(names) == len(set(names))

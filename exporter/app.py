@@ -57,6 +57,10 @@ async def serve(
         scraping = Scraping(hub, client, clock)
         base = await _listen(stack, make_server(hub, Debugger(hub, client, scraping.reader)), host, port)
         stack.callback(scraping.stop)
+        if config.otlp is not None:
+            from exporter.publish.otlp.push import pushing
+
+            await stack.enter_async_context(pushing(hub, config.otlp, cluster=config.cluster, region=config.region))
         scraping.configure(config)
         with suppress(TimeoutError):
             async with asyncio.timeout(_WAIT_FOR_TARGETS_SECONDS):

@@ -78,6 +78,19 @@ class FileGroup(_Strict, frozen=True):
     tls: TlsKeys | None = None
 
 
+class Otlp(_Strict, frozen=True):
+    endpoint: str = ""
+    protocol: str = ""
+    interval: Written = ""
+    timeout: Written = ""
+    temporality: str = ""
+    compression: str = ""
+    header_files: dict[str, str] = {}
+    view: str = ""
+    aws_region: str = ""
+    queue: int = 10
+
+
 class File(_Strict, frozen=True):
     cluster: str | Cluster
     scrape: Scrape = Scrape()
@@ -87,12 +100,13 @@ class File(_Strict, frozen=True):
     debug: Debug = Debug()
     static_targets: list[StaticGroup] = []
     file_targets: list[str | FileGroup] = []
+    otlp: Otlp | None = None
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": File, "cluster": Cluster, "scrape": Scrape, "saturation": Saturation, "pods": Pods, "debug": Debug,
     "static_targets[]": StaticGroup, "static_targets[].auth": AuthKeys, "static_targets[].tls": TlsKeys,
-    "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys,
+    "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys, "otlp": Otlp,
 }  # fmt: skip
 """Which keys may stand where; `[]` is any place of a list."""
 

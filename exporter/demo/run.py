@@ -1,7 +1,9 @@
 """The demo: the exporter as users run it, reading a simulated fleet in the same process."""
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -21,24 +23,25 @@ _WHAT = {
 }
 
 
-async def run_demo(*, host: str, port: int, speed: float) -> None:
-    """Serve until told to stop; `speed` is how much faster than the clock the fleet lives."""
+async def run_demo(*, host: str, port: int, speed: float, over: Mapping[str, Any] | None = None) -> None:
+    """Serve until told to stop; `speed` is how much faster than the clock the fleet lives, `over` settings to lay over."""
     clock = FleetClock.start(factor=speed)
     async with DemoServer(Fleet(DEMO, wall=clock.wall), clock) as pods:
 
         async def announce(base: str) -> None:
             click.echo(announcement(base, pods, DEMO.faults, speed=speed))
 
-        await serve(demo_config(pods, speed=speed), host=host, port=port, ready=announce)
+        await serve(demo_config(pods, speed=speed, over=over or {}), host=host, port=port, ready=announce)
 
 
-def demo_config(pods: Sequence[DemoTarget], *, speed: float) -> Config:
+def demo_config(pods: Sequence[DemoTarget], *, speed: float, over: Mapping[str, Any]) -> Config:
     """The defaults, with the simulated pods as targets. Where they live faster, faults are over sooner and are judged sooner."""
     targets = tuple(Target(url=pod.url, namespace=pod.namespace, pool=pod.pool, pod=pod.pod, engine=pod.engine, model=pod.model,
                            accelerator=pod.accelerator) for pod in pods)  # fmt: skip
     times = {"no_progress_after": 30, "warming_for": 60, "down_after": 15}
     judged = {key: f"{max(round(seconds / speed), 3)}s" for key, seconds in times.items()}
-    return parse_config(json.dumps({"cluster": {"name": "demo", "region": "local"}, "scrape": judged})).with_targets(targets)
+    text = json.dumps({"cluster": {"name": "demo", "region": "local"}, "scrape": judged})
+    return parse_config(text, over=over, environment=os.environ).with_targets(targets)
 
 
 def announcement(base: str, pods: Sequence[DemoTarget], faults: Sequence[Fault], *, speed: float) -> str:

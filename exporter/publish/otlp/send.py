@@ -1,0 +1,113 @@
+"""A batch on its way: built in the outbox' thread, sent request by request; another try begins where the last one ended."""
+
+import logging
+from collections import Counter, deque
+from typing import Protocol
+
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricsData, ScopeMetrics
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+from exporter import __version__
+from exporter.log import say
+from exporter.publish.otlp.answers import Taken
+from exporter.publish.otlp.batch import Batch, Request, message, split
+from exporter.publish.otlp.data import build
+from exporter.publish.otlp.delta import Ledger
+from exporter.publish.otlp.own import SCOPE, Own
+from exporter.publish.otlp.settings import GRPC, Settings
+from exporter.publish.outbox import Receipt
+
+_log = logging.getLogger(__name__)
+
+
+class Sender(Protocol):
+    """One protocol: sends a request once; Unsent when it was not taken."""
+
+    def send(self, data: MetricsData) -> Taken: ...
+
+    def close(self) -> None: ...
+
+
+def open_sender(settings: Settings, provider: MeterProvider | None = None) -> Sender:
+    """The SDK's exporter for the protocol. Its own complaints are silenced: the outbox says and counts what fails."""
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
+    if settings.protocol == GRPC:
+        from exporter.publish.otlp.grpc import GrpcSender
+
+        return GrpcSender(settings, provider)
+    from exporter.publish.otlp.http import HttpSender
+
+    return HttpSender(settings, provider)
+
+
+def resource_of(cluster: str, region: str = "") -> Resource:
+    """Who speaks. OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME go before what we say.
+
+    The namespace makes one `job` of each cluster, so that what exporters say of themselves does not collide; the instance
+    is the same after a restart, so that series go on.
+    """
+    own = {"service.namespace": cluster, "service.name": SCOPE.name, "service.instance.id": "0", "service.version": __version__,
+           "k8s.cluster.name": cluster, "cloud.region": region}  # fmt: skip
+    return Resource.create({name: value for name, value in own.items() if value}).merge(OTELResourceDetector().detect())
+
+
+class Courier:
+    """Turns batches into requests and sends them; lives in the outbox' thread."""
+
+    def __init__(self, settings: Settings, resource: Resource, *, max_pods: int, began: float) -> None:
+        self._settings = settings
+        self._resource = resource
+        self._own = Own(resource, began=began)
+        self._sender = open_sender(settings, self._own.provider)
+        self._ledger = Ledger() if settings.temporality == "delta" else None
+        self._batch: Batch | None = None
+        self._left: deque[Request] = deque()
+        self._sent = 0
+        self._rejected: Counter[str] = Counter()
+        self.max_pods = max_pods
+
+    def send(self, batch: Batch) -> Receipt:
+        """Send what is left of a batch. Unsent when the back end did not take it; points of a batch that was given up halfway
+        are on the receipt of the next."""
+        if batch is not self._batch:
+            self._left = self._requests(batch)
+            self._batch = batch
+        while self._left:
+            request = self._left[0]
+            self._note(request, self._sender.send(message(self._as_told(request), self._resource)))
+            self._left.popleft()
+        receipt = Receipt(self._sent, dict(self._rejected))
+        self._sent, self._rejected = 0, Counter()
+        return receipt
+
+    def close(self) -> None:
+        self._sender.close()
+        self._own.close()
+
+    def _requests(self, batch: Batch) -> deque[Request]:
+        built = build(batch.snapshot, max_pods=self.max_pods, gen_ai=self._settings.gen_ai)
+        ours, *others = self._own.metrics(batch.own, wall=batch.snapshot.at.wall)
+        self._rejected.update(built.left_out)
+        scopes = [ScopeMetrics(SCOPE, [*built.metrics, *ours.metrics], ""), *others]
+        if self._ledger is not None:
+            self._ledger.keep(metric for scope in scopes for metric in scope.metrics)
+        return deque(split(scopes, most_points=self._settings.most_points))
+
+    def _as_told(self, request: Request) -> Request:
+        if self._ledger is None:
+            return request
+        since = self._ledger.since
+        scopes = tuple(ScopeMetrics(one.scope, [since(metric) for metric in one.metrics], "") for one in request.scopes)
+        return Request(scopes, request.points)
+
+    def _note(self, request: Request, taken: Taken) -> None:
+        """Points that a back end refused must not be sent again, so that they count as told."""
+        if self._ledger is not None:
+            self._ledger.take(request.cumulative)
+        refused = min(taken.refused, request.points)
+        self._sent += request.points - refused
+        if refused:
+            self._rejected["refused"] += refused
+        if taken.refused or taken.word:
+            say(_log, logging.WARNING, "the back end refused points", sink="otlp", points=taken.refused, said=taken.word[:200])

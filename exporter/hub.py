@@ -57,6 +57,11 @@ class Hub:
             self._cut = self.state.snapshot(now)
         return self._cut
 
+    def note_shown(self, snapshot: Snapshot) -> None:
+        """Let the self-metrics speak of the present sources, and of what a cut shows."""
+        self.own.sources_good = self.roster.good
+        self.own.pods_dropped = max(len(snapshot.pods) - self.max_pods, 0)
+
     def untried(self) -> list[str]:
         """Sources that have not said their targets yet, and URLs of targets that no attempt was made at.
 

@@ -64,8 +64,7 @@ async def _metrics(request: web.Request) -> web.Response:
     form = choose_format(request.headers.get("Accept", ""))
     snapshot = hub.snapshot()
     page, hub.own.series = render(snapshot, form, max_pods=hub.max_pods)
-    hub.own.sources_good = hub.roster.good
-    hub.own.pods_dropped = max(len(snapshot.pods) - hub.max_pods, 0)
+    hub.note_shown(snapshot)
     body = (page + hub.own.render(form)).encode()
     headers = {"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"}
     if _takes_gzip(request) and len(body) >= _PACK_FROM_BYTES:

@@ -9,6 +9,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.core import Metric as Family
 
 from collector.snapshot import Snapshot
+from exporter.publish.otlp.ended import Ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A part of a batch: `cumulative` is what it holds as totals, `points` their number."""
+    """A part of a batch: `cumulative` is what it holds as totals, `points` their number; or series that ended."""
 
     scopes: tuple[ScopeMetrics, ...]
     points: int
+    ended: Ended | None = None
 
     @property
     def cumulative(self) -> Iterator[Metric]:

@@ -6,6 +6,7 @@ from typing import Any
 import grpc
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.metrics import MeterProvider
+from opentelemetry.proto.metrics.v1 import metrics_pb2 as pb
 from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 
 from exporter.publish.otlp.answers import Taken, of_error, of_message
@@ -27,11 +28,14 @@ class Heard:
         self._stub = stub
         self._headers = headers
         self.answer = Taken()
+        self.more: Sequence[pb.Metric] = ()
 
     def Export(self, request: Any, metadata: Sequence[tuple[str, str]], timeout: float) -> Any:
-        more = tuple((name.lower(), value) for name, value in self._headers.read().items())
+        own = tuple((name.lower(), value) for name, value in self._headers.read().items())
+        if self.more:
+            request.resource_metrics[0].scope_metrics[0].metrics.extend(self.more)
         try:
-            response = self._stub.Export(request, metadata=(*metadata, *more), timeout=timeout)
+            response = self._stub.Export(request, metadata=(*metadata, *own), timeout=timeout)
         except grpc.RpcError as error:
             raise of_error(error.code(), error.details() or "", error.trailing_metadata() or ()) from error
         self.answer = of_message(response)
@@ -49,12 +53,13 @@ class GrpcSender:
             compression=_COMPRESSIONS[settings.compression],
         )  # fmt: skip
 
-    def send(self, data: MetricsData) -> Taken:
+    def send(self, data: MetricsData, more: Sequence[pb.Metric] = ()) -> Taken:
         """Send one request; Unsent when it was not taken."""
         # The exporter has no public place to hear an answer at: its stub is the only one that sees it.
         stub = self._exporter._client
         if not isinstance(stub, Heard):
             stub = self._exporter._client = Heard(stub, self._headers)  # type: ignore[assignment]
+        stub.more = more
         if self._exporter.export(data) is not MetricExportResult.SUCCESS:
             raise Unsent("not_encoded", again=False)
         return stub.answer

@@ -1,12 +1,16 @@
 """OTLP over HTTP: the SDK's exporter on a requests session of ours, which gives each request one attempt and hears the answer."""
 
+import gzip
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.metrics import MeterProvider
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1 import metrics_pb2 as pb
 from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 from requests import PreparedRequest, Response
 from requests.auth import AuthBase
@@ -91,7 +95,8 @@ class HttpSender:
 
     def __init__(self, settings: Settings, provider: MeterProvider | None = None) -> None:
         headers = HeaderFiles(settings.header_files)
-        steps: list[Callable[[PreparedRequest], None]] = [lambda request: request.headers.update(headers.read())]
+        self._more: Sequence[pb.Metric] = ()
+        steps: list[Callable[[PreparedRequest], None]] = [self._add, lambda request: request.headers.update(headers.read())]
         if settings.aws_region:
             from exporter.publish.otlp.aws import Signer
 
@@ -102,15 +107,30 @@ class HttpSender:
             compression=_compression(settings.compression),
         )  # fmt: skip
 
-    def send(self, data: MetricsData) -> Taken:
+    def send(self, data: MetricsData, more: Sequence[pb.Metric] = ()) -> Taken:
         """Send one request; Unsent when it was not taken."""
         self._session.failure = None
+        self._more = more
         if self._exporter.export(data) is not MetricExportResult.SUCCESS:
             raise self._session.failure or Unsent("not_encoded", again=False)
         return self._session.answer
 
     def close(self) -> None:
         self._exporter.shutdown()
+
+    def _add(self, request: PreparedRequest) -> None:
+        """Put more messages into a request that the exporter has packed already."""
+        if not self._more:
+            return
+        unpack, pack = _PACKINGS[request.headers.get("Content-Encoding", "")]
+        body = ExportMetricsServiceRequest.FromString(unpack(request.body))
+        body.resource_metrics[0].scope_metrics[0].metrics.extend(self._more)
+        request.prepare_body(pack(body.SerializeToString()), None)
+
+
+_PACKINGS: dict[str, tuple[Callable[..., bytes], Callable[..., bytes]]] = {
+    "": (bytes, bytes), "gzip": (gzip.decompress, gzip.compress), "deflate": (zlib.decompress, zlib.compress),
+}  # fmt: skip
 
 
 def _compression(name: str) -> Any:

@@ -42,7 +42,9 @@ async def pushing(hub: Hub, settings: Settings, *, cluster: str, region: str = "
 
 def take(hub: Hub) -> Batch:
     """This moment. Endpoints are the picker's and are not kept waiting."""
-    return Batch(replace(hub.snapshot(), endpoints=()), tuple(hub.own.registry.collect()))
+    snapshot = hub.snapshot()
+    hub.note_shown(snapshot)
+    return Batch(replace(snapshot, endpoints=()), tuple(hub.own.registry.collect()))
 
 
 async def _tick(hub: Hub, courier: Courier, outbox: Outbox[Batch], interval: float) -> None:

@@ -2,9 +2,11 @@
 
 import logging
 from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Protocol
 
 from opentelemetry.metrics import MeterProvider
+from opentelemetry.proto.metrics.v1 import metrics_pb2 as pb
 from opentelemetry.sdk.metrics.export import MetricsData, ScopeMetrics
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
@@ -12,8 +14,9 @@ from exporter import __version__
 from exporter.log import say
 from exporter.publish.otlp.answers import Taken
 from exporter.publish.otlp.batch import Batch, Request, message, split
-from exporter.publish.otlp.data import build
+from exporter.publish.otlp.data import build, nanoseconds
 from exporter.publish.otlp.delta import Ledger
+from exporter.publish.otlp.ended import Living
 from exporter.publish.otlp.own import SCOPE, Own
 from exporter.publish.otlp.settings import GRPC, Settings
 from exporter.publish.outbox import Receipt
@@ -22,9 +25,9 @@ _log = logging.getLogger(__name__)
 
 
 class Sender(Protocol):
-    """One protocol: sends a request once; Unsent when it was not taken."""
+    """One protocol: sends a request once, with messages that the SDK cannot make; Unsent when it was not taken."""
 
-    def send(self, data: MetricsData) -> Taken: ...
+    def send(self, data: MetricsData, more: Sequence[pb.Metric] = ()) -> Taken: ...
 
     def close(self) -> None: ...
 
@@ -61,6 +64,7 @@ class Courier:
         self._own = Own(resource, began=began)
         self._sender = open_sender(settings, self._own.provider)
         self._ledger = Ledger() if settings.temporality == "delta" else None
+        self._living = Living(delta=self._ledger is not None)
         self._batch: Batch | None = None
         self._left: deque[Request] = deque()
         self._sent = 0
@@ -73,9 +77,11 @@ class Courier:
         if batch is not self._batch:
             self._left = self._requests(batch)
             self._batch = batch
+        at = nanoseconds(batch.snapshot.at.wall)
         while self._left:
             request = self._left[0]
-            self._note(request, self._sender.send(message(self._as_told(request), self._resource)))
+            ended = request.ended.messages(at) if request.ended else ()
+            self._note(request, self._sender.send(message(self._as_told(request), self._resource), ended))
             self._left.popleft()
         receipt = Receipt(self._sent, dict(self._rejected))
         self._sent, self._rejected = 0, Counter()
@@ -90,9 +96,12 @@ class Courier:
         ours, *others = self._own.metrics(batch.own, wall=batch.snapshot.at.wall)
         self._rejected.update(built.left_out)
         scopes = [ScopeMetrics(SCOPE, [*built.metrics, *ours.metrics], ""), *others]
+        metrics = [metric for scope in scopes for metric in scope.metrics]
         if self._ledger is not None:
-            self._ledger.keep(metric for scope in scopes for metric in scope.metrics)
-        return deque(split(scopes, most_points=self._settings.most_points))
+            self._ledger.keep(metrics)
+        most = self._settings.most_points
+        over = (Request((ScopeMetrics(SCOPE, (), ""),), 0, ended) for ended in self._living.ended(metrics).parts(most))
+        return deque([*split(scopes, most_points=most), *over])
 
     def _as_told(self, request: Request) -> Request:
         if self._ledger is None:
@@ -105,6 +114,9 @@ class Courier:
         """Points that a back end refused must not be sent again, so that they count as told."""
         if self._ledger is not None:
             self._ledger.take(request.cumulative)
+        self._living.take(request.cumulative)
+        if request.ended is not None:
+            self._living.forget(request.ended)
         refused = min(taken.refused, request.points)
         self._sent += request.points - refused
         if refused:

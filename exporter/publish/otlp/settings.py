@@ -36,10 +36,7 @@ class Settings:
     gen_ai: bool = False
     aws_region: str = ""
     queue: int = 10
-
-    @property
-    def most_points(self) -> int:
-        return MOST_POINTS_AWS if self.aws_region else MOST_POINTS
+    most_points: int = MOST_POINTS
 
 
 def read_settings(section: Otlp, folder: str, environment: Mapping[str, str]) -> Settings:
@@ -55,9 +52,9 @@ def read_settings(section: Otlp, folder: str, environment: Mapping[str, str]) ->
         raise ValueError(f"otlp.queue: expected 1 or more batches, got {section.queue}")
     if section.aws_region and protocol != HTTP:
         raise ValueError(f"otlp.aws_region: CloudWatch takes {HTTP} only, but otlp.protocol is {protocol}")
-    aws_endpoint = f"https://monitoring.{section.aws_region}.amazonaws.com/v1/metrics" if section.aws_region else ""
+    region = _region(section.aws_region)
     return Settings(
-        endpoint=_endpoint(section.endpoint, protocol) or aws_endpoint,
+        endpoint=_endpoint(section.endpoint, protocol) or _aws_endpoint(region),
         protocol=protocol,
         interval=_interval(section.interval, environment),
         timeout=_timeout(section.timeout, environment),
@@ -65,8 +62,9 @@ def read_settings(section: Otlp, folder: str, environment: Mapping[str, str]) ->
         compression=compression,
         header_files={_header(name): os.path.join(folder, path) for name, path in section.header_files.items()},
         gen_ai=section.view == "gen_ai",
-        aws_region=_region(section.aws_region),
+        aws_region=region,
         queue=section.queue,
+        most_points=MOST_POINTS_AWS if region else MOST_POINTS,
     )
 
 
@@ -90,7 +88,8 @@ def _endpoint(text: str, protocol: str) -> str:
     except ValueError:
         fine = False
     if not fine:
-        raise ValueError(f"otlp.endpoint: expected a URL such as http://collector:4318, got {text!r}")
+        shown = "one with a user or password" if "@" in text else repr(text)
+        raise ValueError(f"otlp.endpoint: expected a URL such as http://collector:4318, got {shown}")
     if url.username is not None or url.query or url.fragment:
         raise ValueError("otlp.endpoint: expected a URL without user, query or fragment; secrets belong into otlp.header_files")
     if protocol == GRPC and url.path not in ("", "/"):
@@ -139,3 +138,8 @@ def _region(name: str) -> str:
     if name and not (name.isascii() and name.replace("-", "").isalnum() and name == name.lower()):
         raise ValueError(f"otlp.aws_region: expected a region such as us-east-1, got {name!r}")
     return name
+
+
+def _aws_endpoint(region: str) -> str:
+    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return f"https://monitoring.{region}.{domain}/v1/metrics" if region else ""

@@ -1,0 +1,306 @@
+"""Back ends that fail, in both protocols: what is counted, what is sent again, what it costs."""
+
+import asyncio
+import gc
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from collector.clock import SystemClock
+from collector.signals import Level
+from collector.snapshot import Snapshot
+from exporter.publish.otlp.batch import Batch
+from exporter.publish.otlp.send import Courier, resource_of
+from exporter.publish.otlp.settings import Settings
+from exporter.publish.outbox import Outbox, Unsent
+from tests.cli.process import serve
+from tests.make import at, counts, reading, state, target, values
+from tests.net.otlp_back_ends import OK, PROTOCOLS, BackEnd, Fault, back_end_for, black_hole, half_closed, http_back_end
+from tests.net.scripted import answer, say, serving
+from tests.otlp_reader import metrics_of, samples
+
+QUICK = 0.25
+both = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+def snapshot(step: int = 1, *names: str) -> Snapshot:
+    pods = [target(name) for name in names or ("p0",)]
+    core = state(*pods)
+    for pod in pods:
+        core.absorb(reading(pod, values(counts(prompt_tokens=step), requests_running=float(step)), at(step)))
+    return core.snapshot(at(step + 0.5))
+
+
+def settings(url: str, protocol: str, **more: object) -> Settings:
+    endpoint = url if protocol == "grpc" else f"{url}/v1/metrics"
+    return replace(Settings(header_files={}), endpoint=endpoint, protocol=protocol, timeout=QUICK, **more)  # type: ignore[arg-type]
+
+
+@contextmanager
+def courier(url: str, protocol: str, **more: object) -> Iterator[Courier]:
+    one = Courier(settings(url, protocol, **more), resource_of("c"), max_pods=100, began=at(0).wall)
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+@contextmanager
+def outbox(back_end: BackEnd, protocol: str, size: int = 5) -> Iterator[Outbox[Batch]]:
+    with courier(back_end.url, protocol) as one:
+        box = Outbox("otlp", one.send, SystemClock(), size=size, first_pause_seconds=0.01, longest_pause_seconds=0.02)
+        yield box
+        back_end.released.set()
+        box.close(within_seconds=10)
+
+
+def failure(one: Courier, batch: Batch) -> Unsent:
+    with pytest.raises(Unsent) as told:
+        one.send(batch)
+    return told.value
+
+
+@both
+def test_points_arrive_and_are_counted(protocol: str) -> None:
+    with back_end_for(protocol) as back_end, courier(back_end.url, protocol) as one:
+        receipt = one.send(Batch(snapshot(), ()))
+        assert (receipt.sent, receipt.rejected) == (back_end.points, {})
+        assert back_end.points > 50
+        (request,) = back_end.taken
+        resource = {item.key: item.value.string_value for item in request.resource_metrics[0].resource.attributes}
+        assert (
+            resource.items()
+            >= {"service.name": "llm-fleet-exporter", "service.namespace": "c", "service.instance.id": "0"}.items()
+        )
+        assert request.resource_metrics[0].scope_metrics[0].scope.name == "llm-fleet-exporter"
+
+
+@both
+def test_refused_points_are_counted_and_not_sent_again(protocol: str) -> None:
+    """Hard case A40."""
+    with back_end_for(protocol, Fault(refused=3), OK) as back_end, courier(back_end.url, protocol) as one:
+        receipt = one.send(Batch(snapshot(), ()))
+        assert receipt.rejected == {"refused": 3}
+        assert receipt.sent == back_end.points - 3
+        assert back_end.attempts == 1
+
+
+@both
+@pytest.mark.parametrize(
+    ("fault", "reason", "again", "wait"),
+    [
+        (Fault("unauthorized"), "unauthorized", False, 0.0),
+        (Fault("forbidden"), "forbidden", False, 0.0),
+        (Fault("throttled", wait=7), "throttled", True, 7.0),
+        (Fault("server"), "server", False, 0.0),
+        (Fault("unavailable"), "unavailable", True, 0.0),
+        (Fault("unavailable", wait=2), "unavailable", True, 2.0),
+        (Fault(slow=True), "timeout", True, 0.0),
+    ],
+)  # fmt: skip
+def test_failures_are_told_at_the_first_attempt(protocol: str, fault: Fault, reason: str, again: bool, wait: float) -> None:
+    with back_end_for(protocol, fault) as back_end, courier(back_end.url, protocol) as one:
+        told = failure(one, Batch(snapshot(), ()))
+        assert (told.reason, told.again, told.after_seconds) == (reason, again, wait)
+        assert back_end.attempts == 1, "the SDK's exporter must not try again by itself"
+        assert back_end.taken == []
+
+
+@both
+@pytest.mark.parametrize("hole", [black_hole, half_closed])
+def test_silence_ends_at_the_timeout(protocol: str, hole: object) -> None:
+    with hole() as url, courier(url, protocol) as one:  # type: ignore[operator]
+        begun = time.monotonic()
+        told = failure(one, Batch(snapshot(), ()))
+        assert told.reason in {"timeout", "connection_lost", "unavailable"}
+        assert told.again
+        assert time.monotonic() - begun < 5
+
+
+@both
+def test_nobody_there(protocol: str) -> None:
+    with black_hole() as url:
+        pass
+    with courier(url, protocol) as one:
+        told = failure(one, Batch(snapshot(), ()))
+        assert told.reason in {"connection_lost", "unavailable", "timeout"}
+        assert told.again
+
+
+@both
+def test_an_outage_is_over_by_itself(protocol: str) -> None:
+    plan = (Fault("unavailable"), Fault("throttled", wait=0), Fault(slow=True), OK)
+    with back_end_for(protocol, *plan) as back_end, outbox(back_end, protocol) as box:
+        batches = [Batch(snapshot(step), ()) for step in (1, 2)]
+        for batch in batches:
+            box.put(batch)
+        back_end.wait(lambda: len(back_end.taken) == 2)
+    assert box.tally.batches == {"sent": 2, "dropped": 0}
+    assert box.tally.failures == {"unavailable": 1, "throttled": 1, "timeout": 1}
+    assert box.tally.sent == back_end.points
+    running = [
+        samples(metrics_of(one))["llm_cluster_requests_running", frozenset({("cluster", "test")})] for one in back_end.taken
+    ]
+    assert running == [1.0, 2.0], "in order"
+
+
+@both
+def test_a_batch_of_several_requests_goes_on_where_it_stopped(protocol: str) -> None:
+    plan = (OK, OK, Fault("unavailable"), OK)
+    with back_end_for(protocol, *plan) as back_end, courier(back_end.url, protocol, most_points=50) as one:
+        names = [f"p{number}" for number in range(20)]
+        batch = Batch(snapshot(1, *names), ())
+        failure(one, batch)
+        receipt = one.send(batch)
+        assert receipt.sent == back_end.points
+        found = [samples(metrics_of(request)) for request in back_end.taken]
+        assert sum(map(len, found)) == len({series for part in found for series in part}), "no point twice"
+        assert len({series for part in found for series in part if series[0] == "llm_pod_requests_running"}) == 20
+
+
+@both
+def test_series_of_a_pod_that_went_end_once(protocol: str) -> None:
+    with back_end_for(protocol) as back_end, courier(back_end.url, protocol) as one:
+        for names in (("stays", "goes"), ("stays",), ("stays",)):
+            one.send(Batch(snapshot(1, *names), ()))
+        ended = [samples(metrics_of(request), ended=True) for request in back_end.taken]
+        first = [series for part in ended for series in part]
+        assert ("llm_pod_requests_running", frozenset({"cluster": "test", "namespace": "serving", "pool": "chat",
+                                                       "pod": "goes"}.items())) in first  # fmt: skip
+        assert {dict(labels)["pod"] for _, labels in first} == {"goes"}
+        assert len(first) == len(set(first)), "told once"
+
+
+@both
+def test_an_end_that_was_not_heard_is_told_again(protocol: str) -> None:
+    plan = (OK, OK, Fault("server"), OK)
+    with back_end_for(protocol, *plan) as back_end, courier(back_end.url, protocol) as one:
+        one.send(Batch(snapshot(1, "stays", "goes"), ()))
+        failure(one, Batch(snapshot(1, "stays"), ()))
+        one.send(Batch(snapshot(1, "stays"), ()))
+        assert any(samples(metrics_of(request), ended=True) for request in back_end.taken)
+
+
+@both
+def test_deltas_lose_nothing_to_an_outage(protocol: str) -> None:
+    plan = (OK, Fault("server"), OK)
+    with back_end_for(protocol, *plan) as back_end, courier(back_end.url, protocol, temporality="delta") as one:
+        pod = target()
+        core = state(pod)
+        for step, total in enumerate((5, 9, 20)):
+            core.absorb(reading(pod, values(counts(prompt_tokens=total)), at(step + 1)))
+            batch = Batch(core.snapshot(at(step + 1.5)), ())
+            if step == 1:
+                failure(one, batch)
+            else:
+                one.send(batch)
+        told = [samples(metrics_of(request))["llm_cluster_prompt_tokens_total", frozenset({("cluster", "test")})]
+                for request in back_end.taken]  # fmt: skip
+        counted = core.snapshot(at(5)).cluster.counters["prompt_tokens", ""]
+        assert sum(told) == counted
+        assert told[1] == 15, "what the lost batch held is part of the next"
+
+
+@both
+def test_header_files_are_read_anew_and_never_shown(protocol: str, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    with back_end_for(protocol) as back_end, courier(
+        back_end.url, protocol, header_files={"authorization": str(token)}
+    ) as one:  # fmt: skip
+        told = failure(one, Batch(snapshot(), ()))
+        assert (told.reason, str(token) in str(told)) == ("unauthorized", True)
+        token.write_text("Bearer first\n", encoding="utf-8")
+        one.send(Batch(snapshot(), ()))
+        token.write_text("Bearer second one\n", encoding="utf-8")
+        one.send(Batch(snapshot(), ()))
+        token.unlink()
+        one.send(Batch(snapshot(), ()))
+        assert [headers["authorization"] for headers in back_end.headers] == ["Bearer first", *["Bearer second one"] * 2]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "deflate"])
+@both
+def test_compressions(protocol: str, compression: str) -> None:
+    with back_end_for(protocol) as back_end, courier(back_end.url, protocol, compression=compression) as one:
+        for names in (("a", "b"), ("a",)):
+            one.send(Batch(snapshot(1, *names), ()))
+        assert any(samples(metrics_of(request), ended=True) for request in back_end.taken)
+
+
+@both
+def test_the_standards_variables_are_honoured(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with back_end_for(protocol) as back_end:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", back_end.url)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=seven")
+        monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=serving,service.instance.id=3")
+        monkeypatch.setenv("OTEL_SERVICE_NAME", "fleet")
+        one = Courier(replace(Settings(header_files={}), protocol=protocol), resource_of("c"), max_pods=9, began=0.0)
+        one.send(Batch(snapshot(), ()))
+        one.close()
+        assert back_end.headers[0]["x-tenant"] == "seven"
+        resource = {item.key: item.value.string_value for item in back_end.taken[0].resource_metrics[0].resource.attributes}
+        assert resource.items() >= {"team": "serving", "service.instance.id": "3", "service.name": "fleet"}.items()
+
+
+def test_ten_thousand_pod_names_leave_memory_flat() -> None:
+    """Hard case A41: a hundred pods at a time, all of them new each time, each with gauges, a counter and a histogram."""
+    with http_back_end() as back_end, courier(back_end.url, "http/protobuf", temporality="delta") as one:
+        whole, sizes = snapshot(), []
+        row = replace(whole.pools[0], level=Level.POD, gauges={("requests_running", ""): 1.0},
+                      counters={("prompt_tokens", ""): 1})  # fmt: skip
+        for generation in range(100):
+            pods = tuple(replace(row, labels=("c", "serving", "chat", f"pod-{generation}-{number}")) for number in range(100))
+            one.send(Batch(replace(whole, pods=pods, pools=()), ()))
+            back_end.taken.clear(), back_end.headers.clear(), back_end.bodies.clear()
+            if generation % 10 == 9:
+                gc.collect()
+                sizes.append(len(gc.get_objects()))
+        assert back_end.attempts >= 200, "what ended was told too"
+        assert max(sizes) - min(sizes) < 500, sizes
+
+
+@both
+async def test_the_process_reads_on_and_ends_in_time_before_a_black_hole(protocol: str, tmp_path: Path) -> None:
+    with black_hole() as url:
+        async with serving(say(answer())) as engine:
+            config = tmp_path / "c.yaml"
+            config.write_text(
+                "cluster: c\nscrape: {fast_interval: 50ms, full_interval: 100ms}\n"
+                f"otlp: {{endpoint: '{url}', protocol: {protocol}, interval: 50ms, queue: 3}}\n"
+                f"static_targets: [{{pool: a, urls: ['{engine.url}']}}]\n", encoding="utf-8")  # fmt: skip
+            async with serve(config) as running:
+                ages, page = await watch(running.base, until='llm_exporter_sink_batches_total{outcome="dropped",sink="otlp"}')
+                assert max(ages) < 1.0, ages
+                assert page['llm_exporter_sink_queued_batches{sink="otlp"}'] <= 4
+                begun = time.monotonic()
+                running.signal(signal.SIGTERM)
+                assert await running.end(5.0) == 0
+                assert time.monotonic() - begun < 4.5
+
+
+async def watch(base: str, until: str) -> tuple[list[float], dict[str, float]]:
+    """Ages of the pod's sample while pages are read, until a counter moved."""
+    ages: list[float] = []
+    async with aiohttp.ClientSession() as session:
+        for _ in range(200):
+            async with session.get(f"{base}/metrics") as response:
+                text = await response.text()
+            page = {
+                name: float(value) for name, _, value in (line.rpartition(" ") for line in text.splitlines() if line[0] != "#")
+            }
+            ages += [value for name, value in page.items() if name.startswith("llm_pod_signal_age_seconds")]
+            if page.get(until, 0) > 0 and len(ages) > 20:
+                return ages, page
+            await asyncio.sleep(0.05)
+    raise AssertionError(f"{until} did not move")
+
+
+def test_this_file_uses_no_environment_of_its_caller() -> None:
+    assert not [name for name in os.environ if name.startswith("OTEL_")]

@@ -27,7 +27,7 @@ PROTOCOLS = ("http/protobuf", "grpc")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One answer. `status` names it in both protocols; `wait` is what Retry-After or RetryInfo say; a `slow` one takes nothing."""
+    """One answer: `status` by a name for both protocols, `wait` for Retry-After or RetryInfo; a `slow` one takes nothing."""
 
     status: str = "ok"
     wait: int | None = None

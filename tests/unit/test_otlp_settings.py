@@ -77,6 +77,7 @@ def test_what_is_written_is_meant(section: str, environment: dict[str, str], key
         ("{queue: 0}", {}, ["otlp.queue", "1 or more"]),
         ("{header_files: {'bad name': x}}", {}, ["otlp.header_files", "bad name"]),
         ("{aws_region: 'Europe (Ireland)'}", {}, ["otlp.aws_region", "us-east-1"]),
+        ("{aws_region: us-east-1, header_files: {Authorization: x}}", {}, ["otlp.header_files", "otlp.aws_region"]),
         ("{aws_region: us-east-1, protocol: grpc}", {}, ["otlp.aws_region", "http/protobuf"]),
     ],
 )  # fmt: skip

@@ -53,6 +53,8 @@ def read_settings(section: Otlp, folder: str, environment: Mapping[str, str]) ->
     if section.aws_region and protocol != HTTP:
         raise ValueError(f"otlp.aws_region: CloudWatch takes {HTTP} only, but otlp.protocol is {protocol}")
     region = _region(section.aws_region)
+    if region and any(name.lower() == "authorization" for name in section.header_files):
+        raise ValueError("otlp.header_files: authorization is what otlp.aws_region signs with; give one of them")
     return Settings(
         endpoint=_endpoint(section.endpoint, protocol) or _aws_endpoint(region),
         protocol=protocol,

@@ -1,4 +1,4 @@
-"""Requests to CloudWatch's OTLP endpoint before a server that computes AWS Signature Version 4 by itself, from its specification."""
+"""Requests to CloudWatch's OTLP endpoint before a server that computes AWS Signature Version 4 itself, from its specification."""
 
 import hashlib
 import hmac

@@ -26,7 +26,9 @@ def scrape_settings(jobs: Sequence[Settings]) -> dict[str, Any]:
 
 
 @contextmanager
-def start_prometheus(version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "") -> Iterator[Running]:
+def start_prometheus(
+    version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "", flags: Sequence[str] = ()
+) -> Iterator[Running]:  # fmt: skip
     """A Prometheus of a major version that scrapes the jobs and evaluates the shipped rules every second."""
     port, rules = free_port(), folder / "rules"
     rules.mkdir()
@@ -39,7 +41,7 @@ def start_prometheus(version: str, jobs: Sequence[Settings], folder: Path, *, al
         settings["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
     command = [program({"2": "prometheus-2", "3": "prometheus"}[version]),
                f"--config.file={write_yaml(folder / 'prometheus.yml', settings)}", f"--storage.tsdb.path={folder}/data",
-               f"--web.listen-address=127.0.0.1:{port}"]  # fmt: skip
+               f"--web.listen-address=127.0.0.1:{port}", *flags]  # fmt: skip
     with running(command, url=f"http://127.0.0.1:{port}", ready="/-/ready", log=folder / "log") as prometheus:
         yield prometheus
 
@@ -115,6 +117,20 @@ def start_otelcol(jobs: Sequence[Settings], folder: Path) -> Iterator[Running]:
     command = [program("otelcol"), f"--config={write_yaml(folder / 'otelcol.yaml', settings)}"]
     with running(command, url=f"http://{port}", ready="/metrics", log=folder / "log") as otelcol:
         yield otelcol
+
+
+@contextmanager
+def start_collector(config: Path, folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[Running, Mapping[str, str]]]:
+    """A Collector on a configuration of ours, which takes its ports from the environment; with the variables that it got.
+
+    Ready is when its health check says so; `url` is that check's.
+    """
+    ports = {name: str(free_port()) for name in ("GRPC_PORT", "HTTP_PORT", "HEALTH_PORT", "OWN_METRICS_PORT")}
+    variables = {**ports, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true",
+                 **environment}  # fmt: skip
+    with running([program("otelcol"), f"--config={config}"], url=f"http://127.0.0.1:{ports['HEALTH_PORT']}", ready="/",
+                 log=folder / "log", environment=variables) as collector:  # fmt: skip
+        yield collector, variables
 
 
 @contextmanager

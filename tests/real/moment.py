@@ -1,0 +1,75 @@
+"""One moment of an exporter that has read recorded pages: as its page, and as the batch that it pushes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from collector.clock import Instant, SystemClock
+from collector.read import Body, understand
+from collector.signals import Lane
+from exporter.config import parse_config
+from exporter.hub import Hub
+from exporter.publish.otlp.batch import Batch
+from exporter.publish.otlp.push import take
+from exporter.publish.otlp.send import Courier, resource_of
+from exporter.publish.otlp.settings import Settings
+from exporter.publish.outbox import Receipt
+from exporter.publish.prometheus import Format, render
+from tests.real.frozen import Samples, collect
+
+PAGES = Path(__file__).parents[1] / "pages"
+CLUSTER = "real"
+READ = {
+    "llama": ("vllm-0.32.0-idle", "vllm-0.32.0-load-queued"),
+    "llama-lora": ("vllm-0.32.0-idle", "vllm-0.32.0-lora-running-waiting"),
+    "qwen": ("sglang-0.5.23-idle", "sglang-0.5.23-load-queued"),
+    "mistral": ("tgi-3.3.7-from-source-idle", "tgi-3.3.7-from-source-load"),
+}
+"""Recorded pages of each pool's pod: at first, and under load, so that the counters have increases."""
+
+
+class _Held(Collector):
+    """Families as they were once."""
+
+    def __init__(self, families: tuple[Metric, ...]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A batch, and the page of the very same moment."""
+
+    batch: Batch
+    page: Samples
+
+    def push(self, settings: Settings) -> Receipt:
+        courier = Courier(settings, resource_of(CLUSTER), max_pods=500, began=self.batch.snapshot.at.wall - 1)
+        try:
+            return courier.send(self.batch)
+        finally:
+            courier.close()
+
+
+def read_moment() -> Moment:
+    """Read the recorded pages now."""
+    clock = SystemClock()
+    groups = [{"pool": pool, "urls": [f"http://127.0.0.1:{8000 + number}"]} for number, pool in enumerate(READ)]
+    hub = Hub(parse_config(f"cluster: {CLUSTER}\nstatic_targets: {groups}"), clock)
+    now = clock.now()
+    for target in hub.state.tracks.values():
+        for number, name in enumerate(READ[target.target.pool]):
+            at = Instant(now.mono + number * 1e-3, now.wall + number * 1e-3)
+            hub.take(understand(target.target, Lane.FULL, Body((PAGES / f"{name}.prom").read_bytes(), "text/plain"), at=at))
+    batch = take(hub)
+    registry = CollectorRegistry()
+    registry.register(_Held(batch.own))
+    page = render(batch.snapshot, Format.TEXT, max_pods=500)[0] + generate_latest(registry).decode()
+    samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
+    return Moment(batch, collect((sample.name, sample.labels, sample.value) for sample in samples))

@@ -22,7 +22,6 @@ from exporter.publish.prometheus import Format, render
 from tests.real.frozen import Samples, collect
 
 PAGES = Path(__file__).parents[1] / "pages"
-CLUSTER = "real"
 READ = {
     "llama": ("vllm-0.32.0-idle", "vllm-0.32.0-load-queued"),
     "llama-lora": ("vllm-0.32.0-idle", "vllm-0.32.0-lora-running-waiting"),
@@ -46,22 +45,23 @@ class _Held(Collector):
 class Moment:
     """A batch, and the page of the very same moment."""
 
+    cluster: str
     batch: Batch
     page: Samples
 
     def push(self, settings: Settings) -> Receipt:
-        courier = Courier(settings, resource_of(CLUSTER), max_pods=500, began=self.batch.snapshot.at.wall - 1)
+        courier = Courier(settings, resource_of(self.cluster), max_pods=500, began=self.batch.snapshot.at.wall - 1)
         try:
             return courier.send(self.batch)
         finally:
             courier.close()
 
 
-def read_moment() -> Moment:
-    """Read the recorded pages now."""
+def read_moment(cluster: str = "real") -> Moment:
+    """Read the recorded pages now, as an exporter of that cluster."""
     clock = SystemClock()
     groups = [{"pool": pool, "urls": [f"http://127.0.0.1:{8000 + number}"]} for number, pool in enumerate(READ)]
-    hub = Hub(parse_config(f"cluster: {CLUSTER}\nstatic_targets: {groups}"), clock)
+    hub = Hub(parse_config(f"cluster: {cluster}\nstatic_targets: {groups}"), clock)
     now = clock.now()
     for target in hub.state.tracks.values():
         for number, name in enumerate(READ[target.target.pool]):
@@ -72,4 +72,4 @@ def read_moment() -> Moment:
     registry.register(_Held(batch.own))
     page = render(batch.snapshot, Format.TEXT, max_pods=500)[0] + generate_latest(registry).decode()
     samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
-    return Moment(batch, collect((sample.name, sample.labels, sample.value) for sample in samples))
+    return Moment(cluster, batch, collect((sample.name, sample.labels, sample.value) for sample in samples))

@@ -10,7 +10,7 @@ from exporter.publish.otlp.settings import GRPC, HTTP, Settings
 from tests.real import programs
 from tests.real.frozen import Samples, collect, differences
 from tests.real.moment import Moment, read_moment
-from tests.real.promapi import vector
+from tests.real.promapi import vector, written
 from tests.real.running import Running, free_port, program, running, wait_until
 from tests.real.test_scrapers import OWN, VICTORIA_PRECISION
 
@@ -40,8 +40,9 @@ def page_of(collector: Running) -> Samples:
     return bare([(one.name, dict(one.labels), one.value) for family in families for one in family.samples])
 
 
-def stored(store: Running) -> Samples:
-    found = [(dict(one["metric"]), float(one["value"][1])) for one in vector(store, '{__name__=~"llm_.*|process_.*"}')]
+def stored(store: Running, job: str = "real/llm-fleet-exporter") -> Samples:
+    query = f'{{__name__=~"llm_.*|process_.*",job="{job}"}}'
+    found = [(dict(one["metric"]), float(one["value"][1])) for one in vector(store, query)]
     return bare([(labels.pop("__name__"), labels, value) for labels, value in found])
 
 
@@ -106,14 +107,14 @@ def test_prometheus_stores_our_page_whatever_its_translation(strategy: str, mome
         assert differences(moment.page, stored(prometheus)) == []
 
 
-def test_remote_write_brings_our_page_into_victoriametrics(moment: Moment, tmp_path: Path) -> None:
+def test_remote_write_brings_our_page_into_victoriametrics(moment: Moment, victoria: Running, tmp_path: Path) -> None:
     """Through the shipped gateway."""
-    (store_folder := tmp_path / "store").mkdir()
-    with programs.start_victoria(store_folder) as victoria:
-        environment = {"REMOTE_WRITE_URL": f"{victoria.url}/api/v1/write"}
-        gateway = programs.ROOT / "collector" / "otel" / "gateway.yaml"
-        with programs.start_collector(gateway, tmp_path, environment) as (_, variables):
-            receipt = moment.push(settings(f"http://127.0.0.1:{variables['HTTP_PORT']}/v1/metrics"))
-            assert not receipt.rejected
-            wait_until(lambda: len(stored(victoria)) >= len(moment.page), 30, "all series in VictoriaMetrics")
-            assert differences(moment.page, stored(victoria), tolerance=VICTORIA_PRECISION) == []
+    before = written(victoria)
+    environment = {"REMOTE_WRITE_URL": f"{victoria.url}/api/v1/write"}
+    gateway = programs.ROOT / "collector" / "otel" / "gateway.yaml"
+    with programs.start_collector(gateway, tmp_path, environment) as (_, variables):
+        receipt = moment.push(settings(f"http://127.0.0.1:{variables['HTTP_PORT']}/v1/metrics"))
+        assert not receipt.rejected
+        wait_until(lambda: written(victoria) - before >= len(moment.page), 30, "all samples in VictoriaMetrics")
+        kept = stored(victoria, job=f"{moment.cluster}/llm-fleet-exporter")
+        assert differences(moment.page, kept, tolerance=VICTORIA_PRECISION) == []

@@ -53,6 +53,11 @@ class Totals:
     marks: deque[Mark] = field(default_factory=deque)
     touched: float = -inf
 
+    def held(self) -> "Totals":
+        """The same as it is at this moment; what is added later does not change it."""
+        ladders = {signal: {ladder: counts.copy() for ladder, counts in some.items()} for signal, some in self.ladders.items()}
+        return Totals(self.counters.copy(), ladders, self.sums.copy(), self.marks.copy(), self.touched)
+
     def begin(self, signal: str, children: tuple[str, ...]) -> None:
         """Start the children of a counter, or a histogram, at zero."""
         if SIGNALS[signal].ladder:

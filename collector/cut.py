@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from collector import scoring
 from collector.caps import FirstOnes
@@ -74,8 +75,14 @@ def _adapter_counts(adapters: Iterable[Adapters], *, of_one_pod: bool = False) -
 
 
 def _of_level(level: Level, gauges: Mapping[str, float]) -> dict[Child, float]:
-    split = ((key.partition("/"), value) for key, value in gauges.items() if level in row_of(key).levels)
-    return {(name, child): value for (name, _, child), value in split}
+    return {child: value for key, value in gauges.items() if (child := _child_at(level, key)) is not None}
+
+
+@cache
+def _child_at(level: Level, key: str) -> Child | None:
+    """A gauge as readings name it to a child of the table; None where the level has no such signal."""
+    name, _, child = key.partition("/")
+    return (name, child) if level in row_of(key).levels else None
 
 
 def _windows(level: Level, totals: Totals, now: float, window: float) -> dict[Child, float]:

@@ -79,7 +79,7 @@ def test_precedence(down: bool, terminating: bool, stale: bool, stuck: bool, war
     )  # fmt: skip
     order = [(down, State.DOWN), (terminating, State.TERMINATING), (stale, State.STALE), (stuck, State.NO_PROGRESS),
              (warming, State.WARMING), (True, State.FRESH)]  # fmt: skip
-    assert state_of(vitals, NOW, LIMITS) is next(state for holds, state in order if holds)
+    assert state_of(vitals, NOW, LIMITS, terminating=terminating) is next(state for holds, state in order if holds)
 
 
 def test_limits_are_settings() -> None:

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from collector.clock import SystemClock
 from exporter.config import parse_config
-from exporter.publish.otlp.batch import Batch
 from exporter.publish.otlp.send import Courier, resource_of
 from exporter.publish.outbox import Unsent
 from tests.net.otlp_back_ends import BackEnd, http_back_end
-from tests.net.test_otlp_faults import failure, snapshot
+from tests.net.test_otlp_faults import Ready, failure, snapshot
 
 KEY, SECRET, TOKEN = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "session-token"
 REGION = "eu-west-1"
@@ -50,7 +50,7 @@ def courier(back_end: BackEnd, more: str = "") -> Courier:
     text = f"cluster: c\notlp: {{aws_region: {REGION}, endpoint: '{back_end.url}/v1/metrics'{more}}}"
     read = parse_config(text).otlp
     assert read is not None
-    return Courier(read, resource_of("c"), max_pods=500, began=0.0)
+    return Courier(read, resource_of("c"), clock=SystemClock(), max_pods=500)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_every_request_is_signed_for_the_service_and_region(back_end: BackEnd, m
     """The second batch holds what ended too, which is added to a packed body before it is signed."""
     one = courier(back_end, more)
     for names in (("stays", "goes"), ("stays",)):
-        one.send(Batch(snapshot(1, *names), ()))
+        one.send(Ready(snapshot(1, *names)))
     one.close()
     assert len(back_end.taken) >= 3
     for headers, body in zip(back_end.headers, back_end.bodies, strict=True):
@@ -82,7 +82,7 @@ def test_every_request_is_signed_for_the_service_and_region(back_end: BackEnd, m
 
 @pytest.mark.parametrize("change", ["secret", "body", "header"])
 def test_the_check_can_fail(back_end: BackEnd, change: str) -> None:
-    courier(back_end).send(Batch(snapshot(), ()))
+    courier(back_end).send(Ready(snapshot()))
     headers, body = dict(back_end.headers[0]), back_end.bodies[0]
     if change == "header":
         headers["content-type"] = "text/plain"
@@ -92,7 +92,7 @@ def test_the_check_can_fail(back_end: BackEnd, change: str) -> None:
 
 
 def test_requests_are_small_and_packed(back_end: BackEnd) -> None:
-    courier(back_end).send(Batch(snapshot(1, *(f"p{number}" for number in range(60))), ()))
+    courier(back_end).send(Ready(snapshot(1, *(f"p{number}" for number in range(60)))))
     assert len(back_end.taken) >= 4
     for headers, body, request in zip(back_end.headers, back_end.bodies, back_end.taken, strict=True):
         assert headers["content-encoding"] == "gzip"
@@ -105,7 +105,7 @@ def test_requests_are_small_and_packed(back_end: BackEnd) -> None:
 def test_without_credentials_nothing_is_sent_and_the_reason_is_told(back_end: BackEnd, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
-    told: Unsent = failure(courier(back_end), Batch(snapshot(), ()))
+    told: Unsent = failure(courier(back_end), Ready(snapshot()))
     assert told.reason == "unauthorized"
     assert "no AWS credentials" in str(told)
     assert back_end.attempts == 0

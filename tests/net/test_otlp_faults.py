@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
@@ -16,12 +16,11 @@ import pytest
 from collector.clock import SystemClock
 from collector.signals import Level
 from collector.snapshot import Snapshot
-from exporter.publish.otlp.batch import Batch
 from exporter.publish.otlp.send import Courier, resource_of
 from exporter.publish.otlp.settings import Settings
 from exporter.publish.outbox import Outbox, Unsent
 from tests.cli.process import serve
-from tests.make import at, counts, reading, state, target, values
+from tests.make import HandClock, at, counts, reading, state, target, values
 from tests.net.otlp_back_ends import OK, PROTOCOLS, BackEnd, Fault, back_end_for, black_hole, half_closed, http_back_end
 from tests.net.scripted import answer, say, serving
 from tests.otlp_reader import metrics_of, samples
@@ -38,6 +37,16 @@ def snapshot(step: int = 1, *names: str) -> Snapshot:
     return core.snapshot(at(step + 0.5))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A moment whose cut is there."""
+
+    cut: Snapshot
+
+    def snapshot(self) -> Snapshot:
+        return self.cut
+
+
 def settings(url: str, protocol: str, **more: object) -> Settings:
     endpoint = url if protocol == "grpc" else f"{url}/v1/metrics"
     return replace(Settings(header_files={}), endpoint=endpoint, protocol=protocol, timeout=QUICK, **more)  # type: ignore[arg-type]
@@ -45,7 +54,7 @@ def settings(url: str, protocol: str, **more: object) -> Settings:
 
 @contextmanager
 def courier(url: str, protocol: str, **more: object) -> Iterator[Courier]:
-    one = Courier(settings(url, protocol, **more), resource_of("c"), max_pods=100, began=at(0).wall)
+    one = Courier(settings(url, protocol, **more), resource_of("c"), clock=HandClock(), max_pods=100)
     try:
         yield one
     finally:
@@ -53,7 +62,7 @@ def courier(url: str, protocol: str, **more: object) -> Iterator[Courier]:
 
 
 @contextmanager
-def outbox(back_end: BackEnd, protocol: str, size: int = 5) -> Iterator[Outbox[Batch]]:
+def outbox(back_end: BackEnd, protocol: str, size: int = 5) -> Iterator[Outbox[Ready]]:
     with courier(back_end.url, protocol) as one:
         box = Outbox("otlp", one.send, SystemClock(), size=size, first_pause_seconds=0.01, longest_pause_seconds=0.02)
         yield box
@@ -61,16 +70,16 @@ def outbox(back_end: BackEnd, protocol: str, size: int = 5) -> Iterator[Outbox[B
         box.close(within_seconds=10)
 
 
-def failure(one: Courier, batch: Batch) -> Unsent:
+def failure(one: Courier, moment: Ready) -> Unsent:
     with pytest.raises(Unsent) as told:
-        one.send(batch)
+        one.send(moment)
     return told.value
 
 
 @both
 def test_points_arrive_and_are_counted(protocol: str) -> None:
     with back_end_for(protocol) as back_end, courier(back_end.url, protocol) as one:
-        receipt = one.send(Batch(snapshot(), ()))
+        receipt = one.send(Ready(snapshot()))
         assert (receipt.sent, receipt.rejected) == (back_end.points, {})
         assert back_end.points > 50
         (request,) = back_end.taken
@@ -86,7 +95,7 @@ def test_points_arrive_and_are_counted(protocol: str) -> None:
 def test_refused_points_are_counted_and_not_sent_again(protocol: str) -> None:
     """Hard case A40."""
     with back_end_for(protocol, Fault(refused=3), OK) as back_end, courier(back_end.url, protocol) as one:
-        receipt = one.send(Batch(snapshot(), ()))
+        receipt = one.send(Ready(snapshot()))
         assert receipt.rejected == {"refused": 3}
         assert receipt.sent == back_end.points - 3
         assert back_end.attempts == 1
@@ -107,7 +116,7 @@ def test_refused_points_are_counted_and_not_sent_again(protocol: str) -> None:
 )  # fmt: skip
 def test_failures_are_told_at_the_first_attempt(protocol: str, fault: Fault, reason: str, again: bool, wait: float) -> None:
     with back_end_for(protocol, fault) as back_end, courier(back_end.url, protocol) as one:
-        told = failure(one, Batch(snapshot(), ()))
+        told = failure(one, Ready(snapshot()))
         assert (told.reason, told.again, told.after_seconds) == (reason, again, wait)
         assert back_end.attempts == 1, "the SDK's exporter must not try again by itself"
         assert back_end.taken == []
@@ -118,7 +127,7 @@ def test_failures_are_told_at_the_first_attempt(protocol: str, fault: Fault, rea
 def test_silence_ends_at_the_timeout(protocol: str, hole: object) -> None:
     with hole() as url, courier(url, protocol) as one:  # type: ignore[operator]
         begun = time.monotonic()
-        told = failure(one, Batch(snapshot(), ()))
+        told = failure(one, Ready(snapshot()))
         assert told.reason in {"timeout", "connection_lost", "unavailable"}
         assert told.again
         assert time.monotonic() - begun < 5
@@ -129,7 +138,7 @@ def test_nobody_there(protocol: str) -> None:
     with black_hole() as url:
         pass
     with courier(url, protocol) as one:
-        told = failure(one, Batch(snapshot(), ()))
+        told = failure(one, Ready(snapshot()))
         assert told.reason in {"connection_lost", "unavailable", "timeout"}
         assert told.again
 
@@ -138,7 +147,7 @@ def test_nobody_there(protocol: str) -> None:
 def test_an_outage_is_over_by_itself(protocol: str) -> None:
     plan = (Fault("unavailable"), Fault("throttled", wait=0), Fault(slow=True), OK)
     with back_end_for(protocol, *plan) as back_end, outbox(back_end, protocol) as box:
-        batches = [Batch(snapshot(step), ()) for step in (1, 2)]
+        batches = [Ready(snapshot(step)) for step in (1, 2)]
         for batch in batches:
             box.put(batch)
         back_end.wait(lambda: len(back_end.taken) == 2)
@@ -156,7 +165,7 @@ def test_a_batch_of_several_requests_goes_on_where_it_stopped(protocol: str) -> 
     plan = (OK, OK, Fault("unavailable"), OK)
     with back_end_for(protocol, *plan) as back_end, courier(back_end.url, protocol, most_points=50) as one:
         names = [f"p{number}" for number in range(20)]
-        batch = Batch(snapshot(1, *names), ())
+        batch = Ready(snapshot(1, *names))
         failure(one, batch)
         receipt = one.send(batch)
         assert receipt.sent == back_end.points
@@ -169,7 +178,7 @@ def test_a_batch_of_several_requests_goes_on_where_it_stopped(protocol: str) -> 
 def test_series_of_a_pod_that_went_end_once(protocol: str) -> None:
     with back_end_for(protocol) as back_end, courier(back_end.url, protocol) as one:
         for names in (("stays", "goes"), ("stays",), ("stays",)):
-            one.send(Batch(snapshot(1, *names), ()))
+            one.send(Ready(snapshot(1, *names)))
         ended = [samples(metrics_of(request), ended=True) for request in back_end.taken]
         first = [series for part in ended for series in part]
         assert ("llm_pod_requests_running", frozenset({"cluster": "test", "namespace": "serving", "pool": "chat",
@@ -182,9 +191,9 @@ def test_series_of_a_pod_that_went_end_once(protocol: str) -> None:
 def test_an_end_that_was_not_heard_is_told_again(protocol: str) -> None:
     plan = (OK, OK, Fault("server"), OK)
     with back_end_for(protocol, *plan) as back_end, courier(back_end.url, protocol) as one:
-        one.send(Batch(snapshot(1, "stays", "goes"), ()))
-        failure(one, Batch(snapshot(1, "stays"), ()))
-        one.send(Batch(snapshot(1, "stays"), ()))
+        one.send(Ready(snapshot(1, "stays", "goes")))
+        failure(one, Ready(snapshot(1, "stays")))
+        one.send(Ready(snapshot(1, "stays")))
         assert any(samples(metrics_of(request), ended=True) for request in back_end.taken)
 
 
@@ -196,7 +205,7 @@ def test_deltas_lose_nothing_to_an_outage(protocol: str) -> None:
         core = state(pod)
         for step, total in enumerate((5, 9, 20)):
             core.absorb(reading(pod, values(counts(prompt_tokens=total)), at(step + 1)))
-            batch = Batch(core.snapshot(at(step + 1.5)), ())
+            batch = Ready(core.snapshot(at(step + 1.5)))
             if step == 1:
                 failure(one, batch)
             else:
@@ -214,14 +223,14 @@ def test_header_files_are_read_anew_and_never_shown(protocol: str, tmp_path: Pat
     with back_end_for(protocol) as back_end, courier(
         back_end.url, protocol, header_files={"authorization": str(token)}
     ) as one:  # fmt: skip
-        told = failure(one, Batch(snapshot(), ()))
+        told = failure(one, Ready(snapshot()))
         assert (told.reason, str(token) in str(told)) == ("unauthorized", True)
         token.write_text("Bearer first\n", encoding="utf-8")
-        one.send(Batch(snapshot(), ()))
+        one.send(Ready(snapshot()))
         token.write_text("Bearer second one\n", encoding="utf-8")
-        one.send(Batch(snapshot(), ()))
+        one.send(Ready(snapshot()))
         token.unlink()
-        one.send(Batch(snapshot(), ()))
+        one.send(Ready(snapshot()))
         assert [headers["authorization"] for headers in back_end.headers] == ["Bearer first", *["Bearer second one"] * 2]
 
 
@@ -230,7 +239,7 @@ def test_header_files_are_read_anew_and_never_shown(protocol: str, tmp_path: Pat
 def test_compressions(protocol: str, compression: str) -> None:
     with back_end_for(protocol) as back_end, courier(back_end.url, protocol, compression=compression) as one:
         for names in (("a", "b"), ("a",)):
-            one.send(Batch(snapshot(1, *names), ()))
+            one.send(Ready(snapshot(1, *names)))
         assert any(samples(metrics_of(request), ended=True) for request in back_end.taken)
 
 
@@ -241,8 +250,8 @@ def test_the_standards_variables_are_honoured(protocol: str, monkeypatch: pytest
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=seven")
         monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=serving,service.instance.id=3")
         monkeypatch.setenv("OTEL_SERVICE_NAME", "fleet")
-        one = Courier(replace(Settings(header_files={}), protocol=protocol), resource_of("c"), max_pods=9, began=0.0)
-        one.send(Batch(snapshot(), ()))
+        one = Courier(replace(Settings(header_files={}), protocol=protocol), resource_of("c"), clock=HandClock(), max_pods=9)
+        one.send(Ready(snapshot()))
         one.close()
         assert back_end.headers[0]["x-tenant"] == "seven"
         resource = {item.key: item.value.string_value for item in back_end.taken[0].resource_metrics[0].resource.attributes}
@@ -257,7 +266,7 @@ def test_ten_thousand_pod_names_leave_memory_flat() -> None:
                       counters={("prompt_tokens", ""): 1})  # fmt: skip
         for generation in range(100):
             pods = tuple(replace(row, labels=("c", "serving", "chat", f"pod-{generation}-{number}")) for number in range(100))
-            one.send(Batch(replace(whole, pods=pods, pools=()), ()))
+            one.send(Ready(replace(whole, pods=pods, pools=())))
             back_end.taken.clear(), back_end.headers.clear(), back_end.bodies.clear()
             if generation % 10 == 9:
                 gc.collect()

@@ -11,10 +11,9 @@ from prometheus_client.registry import Collector
 from collector.clock import Instant, SystemClock
 from collector.read import Body, understand
 from collector.signals import Lane
+from collector.snapshot import Snapshot
 from exporter.config import parse_config
 from exporter.hub import Hub
-from exporter.publish.otlp.batch import Batch
-from exporter.publish.otlp.push import take
 from exporter.publish.otlp.send import Courier, resource_of
 from exporter.publish.otlp.settings import Settings
 from exporter.publish.outbox import Receipt
@@ -43,16 +42,20 @@ class _Held(Collector):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A batch, and the page of the very same moment."""
+    """A cut, what the exporter said of itself, and the page of the very same moment."""
 
     cluster: str
-    batch: Batch
+    cut: Snapshot
+    own: tuple[Metric, ...]
     page: Samples
 
+    def snapshot(self) -> Snapshot:
+        return self.cut
+
     def push(self, settings: Settings) -> Receipt:
-        courier = Courier(settings, resource_of(self.cluster), max_pods=500, began=self.batch.snapshot.at.wall - 1)
+        courier = Courier(settings, resource_of(self.cluster), clock=SystemClock(), max_pods=500, own=lambda _: self.own)
         try:
-            return courier.send(self.batch)
+            return courier.send(self)
         finally:
             courier.close()
 
@@ -67,9 +70,9 @@ def read_moment(cluster: str = "real") -> Moment:
         for number, name in enumerate(READ[target.target.pool]):
             at = Instant(now.mono + number * 1e-3, now.wall + number * 1e-3)
             hub.take(understand(target.target, Lane.FULL, Body((PAGES / f"{name}.prom").read_bytes(), "text/plain"), at=at))
-    batch = take(hub)
+    cut, own = hub.snapshot(), tuple(hub.own.registry.collect())
     registry = CollectorRegistry()
-    registry.register(_Held(batch.own))
-    page = render(batch.snapshot, Format.TEXT, max_pods=500)[0] + generate_latest(registry).decode()
+    registry.register(_Held(own))
+    page = render(cut, Format.TEXT, max_pods=500)[0] + generate_latest(registry).decode()
     samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
-    return Moment(cluster, batch, collect((sample.name, sample.labels, sample.value) for sample in samples))
+    return Moment(cluster, cut, own, collect((sample.name, sample.labels, sample.value) for sample in samples))

@@ -1,4 +1,4 @@
-"""What waits to be sent, and the requests it becomes: all of one moment, in parts that a server takes."""
+"""The requests that one moment becomes: parts that a server takes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,18 +6,8 @@ from dataclasses import dataclass, replace
 from opentelemetry.sdk.metrics.export import Metric, MetricsData, ResourceMetrics, ScopeMetrics
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from prometheus_client.core import Metric as Family
 
-from collector.snapshot import Snapshot
 from exporter.publish.otlp.ended import Ended
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One moment: the levels, and what the exporter says of itself."""
-
-    snapshot: Snapshot
-    own: tuple[Family, ...]
 
 
 @dataclass(frozen=True, slots=True)

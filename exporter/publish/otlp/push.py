@@ -1,30 +1,31 @@
-"""The running push: a cut at each interval, handed to the outbox; nothing else of it happens on the loop."""
+"""The running push: a moment held at each interval and handed to the outbox; the cut and all else happen in its thread."""
 
 import asyncio
 import math
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 
+from prometheus_client.core import Metric as Family
+
+from collector.snapshot import Snapshot
 from exporter.hub import Hub
-from exporter.publish.otlp.batch import Batch
-from exporter.publish.otlp.send import Courier, resource_of
+from exporter.publish.otlp.send import Courier, Cut, resource_of
 from exporter.publish.otlp.settings import Settings
 from exporter.publish.outbox import Outbox
 
 SINK = "otlp"
 CLOSE_WITHIN_SECONDS = 1.5
-SWITCH_SECONDS = 0.0005
-"""Python's own turn of 5 ms would let the loop wait so long each time the thread computes."""
 
 
 @asynccontextmanager
-async def pushing(hub: Hub, settings: Settings, *, cluster: str, region: str = "") -> AsyncIterator[Outbox[Batch]]:
+async def pushing(hub: Hub, settings: Settings, *, cluster: str, region: str = "") -> AsyncIterator[Outbox[Cut]]:
     """Push until the block ends; then what is there by now goes out once more, in time or not at all."""
-    sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
-    began = hub.clock.now().wall
-    courier = Courier(settings, resource_of(cluster, region), max_pods=hub.max_pods, began=began)
+
+    def own(snapshot: Snapshot) -> Iterable[Family]:
+        hub.own.pods_dropped = max(len(snapshot.pods) - hub.max_pods, 0)
+        return hub.own.registry.collect()
+
+    courier = Courier(settings, resource_of(cluster, region), clock=hub.clock, max_pods=hub.max_pods, own=own)
     outbox = Outbox(SINK, courier.send, hub.clock, size=settings.queue)
     hub.own.outboxes.append(outbox)
     ticking = asyncio.create_task(_tick(hub, courier, outbox, settings.interval))
@@ -34,25 +35,19 @@ async def pushing(hub: Hub, settings: Settings, *, cluster: str, region: str = "
         ticking.cancel()
         with suppress(asyncio.CancelledError):
             await ticking
-        outbox.put(take(hub))
+        outbox.put(hub.moment())
         await asyncio.to_thread(outbox.close, within_seconds=CLOSE_WITHIN_SECONDS)
         hub.own.outboxes.remove(outbox)
         courier.close()
 
 
-def take(hub: Hub) -> Batch:
-    """This moment. Endpoints are the picker's and are not kept waiting."""
-    snapshot = hub.snapshot()
-    hub.note_shown(snapshot)
-    return Batch(replace(snapshot, endpoints=()), tuple(hub.own.registry.collect()))
-
-
-async def _tick(hub: Hub, courier: Courier, outbox: Outbox[Batch], interval: float) -> None:
-    """At each multiple of the interval since the start, whatever a cut takes; moments that passed meanwhile are left out."""
+async def _tick(hub: Hub, courier: Courier, outbox: Outbox[Cut], interval: float) -> None:
+    """At each multiple of the interval since the start; moments that passed meanwhile are left out."""
     loop = asyncio.get_running_loop()
     start = loop.time()
     while True:
         passed = loop.time() - start
         await asyncio.sleep((math.floor(passed / interval) + 1) * interval - passed)
+        hub.own.sources_good = hub.roster.good
         courier.max_pods = hub.max_pods
-        outbox.put(take(hub))
+        outbox.put(hub.moment())

@@ -2,18 +2,21 @@
 
 import logging
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as pb
 from opentelemetry.sdk.metrics.export import MetricsData, ScopeMetrics
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from prometheus_client.core import Metric as Family
 
+from collector.clock import Clock
+from collector.snapshot import Snapshot
 from exporter import __version__
 from exporter.log import say
 from exporter.publish.otlp.answers import Taken
-from exporter.publish.otlp.batch import Batch, Request, message, split
+from exporter.publish.otlp.batch import Request, message, split
 from exporter.publish.otlp.data import build, nanoseconds
 from exporter.publish.otlp.delta import Ledger
 from exporter.publish.otlp.ended import Living
@@ -55,32 +58,46 @@ def resource_of(cluster: str, region: str = "") -> Resource:
     return Resource.create({name: value for name, value in own.items() if value}).merge(OTELResourceDetector().detect())
 
 
-class Courier:
-    """Turns batches into requests and sends them; lives in the outbox' thread."""
+class Cut(Protocol):
+    """A moment whose cut is made on the thread that asks."""
 
-    def __init__(self, settings: Settings, resource: Resource, *, max_pods: int, began: float) -> None:
+    def snapshot(self) -> Snapshot: ...
+
+
+class Courier:
+    """Turns moments into requests and sends them; lives in the outbox' thread.
+
+    `own` tells what the exporter says of itself when a snapshot is shown.
+    """
+
+    def __init__(
+        self, settings: Settings, resource: Resource, *, clock: Clock, max_pods: int,
+        own: Callable[[Snapshot], Iterable[Family]] = lambda _: (),
+    ) -> None:  # fmt: skip
+        self.max_pods = max_pods
         self._settings = settings
         self._resource = resource
-        self._own = Own(resource, began=began)
+        self._clock = clock
+        self._families = own
+        self._own = Own(resource, began=clock.now().wall)
         self._sender = open_sender(settings, self._own.provider)
         self._ledger = Ledger() if settings.temporality == "delta" else None
         self._living = Living(delta=self._ledger is not None)
-        self._batch: Batch | None = None
+        self._cut: Cut | None = None
+        self._at = 0
         self._left: deque[Request] = deque()
         self._sent = 0
         self._rejected: Counter[str] = Counter()
-        self.max_pods = max_pods
 
-    def send(self, batch: Batch) -> Receipt:
-        """Send what is left of a batch. Unsent when the back end did not take it; points of a batch that was given up halfway
-        are on the receipt of the next."""
-        if batch is not self._batch:
-            self._left = self._requests(batch)
-            self._batch = batch
-        at = nanoseconds(batch.snapshot.at.wall)
+    def send(self, cut: Cut) -> Receipt:
+        """Send what is left of a moment. Unsent when the back end did not take it; points of one that was given up halfway are on
+        the receipt of the next."""
+        if cut is not self._cut:
+            self._left = self._requests(cut.snapshot())
+            self._cut = cut
         while self._left:
             request = self._left[0]
-            ended = request.ended.messages(at) if request.ended else ()
+            ended = request.ended.messages(self._at) if request.ended else ()
             self._note(request, self._sender.send(message(self._as_told(request), self._resource), ended))
             self._left.popleft()
         receipt = Receipt(self._sent, dict(self._rejected))
@@ -91,9 +108,10 @@ class Courier:
         self._sender.close()
         self._own.close()
 
-    def _requests(self, batch: Batch) -> deque[Request]:
-        built = build(batch.snapshot, max_pods=self.max_pods, gen_ai=self._settings.gen_ai)
-        ours, *others = self._own.metrics(batch.own, wall=batch.snapshot.at.wall)
+    def _requests(self, snapshot: Snapshot) -> deque[Request]:
+        self._at = nanoseconds(snapshot.at.wall)
+        built = build(snapshot, max_pods=self.max_pods, gen_ai=self._settings.gen_ai)
+        ours, *others = self._own.metrics(self._families(snapshot), wall=self._clock.now().wall)
         self._rejected.update(built.left_out)
         scopes = [ScopeMetrics(SCOPE, [*built.metrics, *ours.metrics], ""), *others]
         metrics = [metric for scope in scopes for metric in scope.metrics]

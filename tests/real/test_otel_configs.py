@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -145,7 +146,7 @@ def test_every_file_starts(path: Path, victoria: Running, tmp_path: Path) -> Non
 )
 def test_what_is_pushed_comes_out(path: Path, victoria: Running, tmp_path: Path) -> None:
     moment, before = read_moment(cluster=name_of(path)), written(victoria)
-    sent = {metric.name for metric in build(moment.cut, max_pods=500).metrics}
+    sent = {metric.name for metric in build(moment.cut, Counter(), max_pods=500)}
     with http_back_end() as back_end, started(path, tmp_path, back_end, victoria) as variables:
         assert not moment.push(way_in(variables, only_grpc=path.parent.name == "scale-out")).rejected
         if (expected := EXPECTED.get(path.name)) is not None:

@@ -1,10 +1,11 @@
 """A snapshot as OTLP: what our page says, series by series; units, start times, and values that cannot be sent."""
 
 import math
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, replace
 
 import pytest
-from opentelemetry.sdk.metrics.export import Gauge, Histogram, HistogramDataPoint, NumberDataPoint, ScopeMetrics, Sum
+from opentelemetry.sdk.metrics.export import Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from collector.naming import GEN_AI, OTLP_UNITS, families, otlp_name, otlp_unit
@@ -12,7 +13,7 @@ from collector.signals import EXPORTER, SIGNALS, Kind, Level
 from collector.snapshot import Row, Snapshot
 from collector.totals import Histogram as Counts
 from exporter.publish.otlp.batch import split
-from exporter.publish.otlp.data import Built, build
+from exporter.publish.otlp.data import build
 from exporter.publish.otlp.own import SCOPE
 from exporter.publish.prometheus import Format, render
 from tests.make import WALL, at, counts, pool_row, reading, state, target, values
@@ -30,8 +31,17 @@ def page_samples(snapshot: Snapshot) -> dict[Series, float]:
     return found
 
 
-def built(snapshot: Snapshot, *, gen_ai: bool = False) -> Built:
-    return build(snapshot, max_pods=100, gen_ai=gen_ai)
+@dataclass(frozen=True, slots=True)
+class Built:
+    """All metrics of a snapshot, and what was left out."""
+
+    metrics: list[Metric]
+    left_out: Counter[str]
+
+
+def built(snapshot: Snapshot, *, gen_ai: bool = False, max_pods: int = 100) -> Built:
+    left_out: Counter[str] = Counter()
+    return Built(list(build(snapshot, left_out, max_pods=max_pods, gen_ai=gen_ai)), left_out)
 
 
 def test_every_sample_of_the_page_and_no_other_is_in_the_metrics() -> None:
@@ -54,7 +64,7 @@ def test_half_a_character_costs_only_itself() -> None:
 
 
 def test_pods_beyond_the_cap_are_left_out() -> None:
-    few = build(cut(), max_pods=1).metrics
+    few = built(cut(), max_pods=1).metrics
     pods = {dict(point.attributes or {})["pod"] for metric in few for point in metric.data.data_points
             if "pod" in (point.attributes or {})}  # fmt: skip
     assert len(pods) == 1
@@ -177,7 +187,7 @@ def test_the_view_of_the_conventions_is_opt_in_and_exact() -> None:
 def test_requests_hold_so_many_points_and_lose_none(most: int) -> None:
     metrics = built(cut()).metrics
     whole = samples(metrics_of(encoded(metrics)))
-    parts = list(split([ScopeMetrics(SCOPE, metrics, "")], most_points=most))
+    parts = list(split(((SCOPE, metric) for metric in metrics), most_points=most))
     assert all(part.points <= most for part in parts)
     assert sum(part.points for part in parts) == sum(len(metric.data.data_points) for metric in metrics)
     found: dict[Series, float] = {}

@@ -117,8 +117,9 @@ def test_ten_thousand_names_leave_nothing_behind(pods: int) -> None:
     ledger, living = Ledger(), Living()
     for number in range(pods):
         metrics = [counter(1, when=number, pod=f"pod-{number}")]
-        ledger.keep(metrics)
-        for ended in living.ended(metrics).parts(100):
+        living.begin(), living.see(metrics), ledger.see(metrics)
+        ledger.forget()
+        for ended in living.ended().parts(100):
             living.forget(ended)
         ledger.take(metrics)
         living.take(metrics)

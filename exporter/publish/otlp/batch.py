@@ -28,20 +28,19 @@ def message(request: Request, resource: Resource) -> MetricsData:
     return MetricsData([ResourceMetrics(resource, request.scopes, "")])
 
 
-def split(scopes: Iterable[ScopeMetrics], *, most_points: int) -> Iterator[Request]:
+def split(metrics: Iterable[tuple[InstrumentationScope, Metric]], *, most_points: int) -> Iterator[Request]:
     """Requests of at most so many points; a metric with more is spread over several."""
     waiting: list[tuple[InstrumentationScope, Metric]] = []
     room = most_points
-    for scope in scopes:
-        for metric in scope.metrics:
-            points: Sequence[object] = metric.data.data_points
-            while points:
-                taken, points = points[:room], points[room:]
-                waiting.append((scope.scope, replace(metric, data=replace(metric.data, data_points=taken))))  # type: ignore[arg-type]
-                room -= len(taken)
-                if room == 0:
-                    yield _request(waiting)
-                    waiting, room = [], most_points
+    for scope, metric in metrics:
+        points: Sequence[object] = metric.data.data_points
+        while points:
+            taken, points = points[:room], points[room:]
+            waiting.append((scope, replace(metric, data=replace(metric.data, data_points=taken))))  # type: ignore[arg-type]
+            room -= len(taken)
+            if room == 0:
+                yield _request(waiting)
+                waiting, room = [], most_points
     if waiting:
         yield _request(waiting)
 

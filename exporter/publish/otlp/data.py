@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
@@ -31,35 +30,27 @@ Attributes = dict[str, str]
 Point = NumberDataPoint | HistogramDataPoint
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """Metrics of one moment, and the points that could not be sent, by reason."""
-
-    metrics: list[Metric]
-    left_out: Counter[str] = field(default_factory=Counter)
-
-
 def nanoseconds(wall_seconds: float) -> int:
     """Unix time as OTLP wants it, to the microsecond: a float knows no more."""
     return round(wall_seconds * 1_000_000) * 1000
 
 
-def build(snapshot: Snapshot, *, max_pods: int, gen_ai: bool = False) -> Built:
-    """Every family of the page, cumulative. Pods beyond `max_pods` are left out; `gen_ai` adds the conventions' names."""
-    built = Built([])
+def build(snapshot: Snapshot, left_out: Counter[str], *, max_pods: int, gen_ai: bool = False) -> Iterator[Metric]:
+    """Every family of the page, cumulative, one at a time: all points at once would be much to clear away.
+
+    Pods beyond `max_pods` are left out; `gen_ai` adds the conventions' names. Points that cannot be sent are counted by reason.
+    """
     at = nanoseconds(snapshot.at.wall)
     shown = {Level.POD: snapshot.pods[:max_pods], Level.POOL: snapshot.pools, Level.CLUSTER: (snapshot.cluster,)}
     labelled = {level: [(row, attributes(LEVEL_LABELS[level], row.labels)) for row in rows] for level, rows in shown.items()}
     for signal, level in families():
         points = [point for row, base in labelled.get(level, ()) for point in _points(signal, row, base, at)]
-        _add(built, otlp_name(signal, level), signal, points)
-    if gen_ai:
-        for name, conventional in GEN_AI.items():
-            signal = SIGNALS[name]
-            points = [_histogram(signal, row.histograms[name], _gen_ai(row, base), row, at)
-                      for row, base in labelled[Level.POOL] if name in row.histograms]  # fmt: skip
-            _add(built, conventional, signal, points)
-    return built
+        yield from _metric(otlp_name(signal, level), signal, points, left_out)
+    for name, conventional in GEN_AI.items() if gen_ai else ():
+        signal = SIGNALS[name]
+        points = [_histogram(signal, row.histograms[name], _gen_ai(row, base), row, at)
+                  for row, base in labelled[Level.POOL] if name in row.histograms]  # fmt: skip
+        yield from _metric(conventional, signal, points, left_out)
 
 
 def attributes(names: Iterable[str], values: Iterable[str]) -> Attributes:
@@ -73,11 +64,12 @@ def _gen_ai(row: Row, base: Attributes) -> Attributes:
     return base | attributes(told.keys(), told.values())
 
 
-def _add(built: Built, name: str, signal: Signal, points: list[Point | str]) -> None:
-    built.left_out.update(point for point in points if isinstance(point, str))
+def _metric(name: str, signal: Signal, points: list[Point | str], left_out: Counter[str]) -> Iterator[Metric]:
+    """The metric, if it has a point."""
+    left_out.update(point for point in points if isinstance(point, str))
     sound = [point for point in points if not isinstance(point, str)]
     if sound:
-        built.metrics.append(metric_of(name, signal.kind, sound, unit=otlp_unit(signal), help_text=signal.help))
+        yield metric_of(name, signal.kind, sound, unit=otlp_unit(signal), help_text=signal.help)
 
 
 def metric_of(name: str, kind: Kind, points: list[Point], *, unit: str, help_text: str) -> Metric:

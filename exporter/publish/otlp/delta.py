@@ -19,6 +19,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._told: dict[Key, Point] = {}
+        self._seen: set[Key] = set()
 
     def __len__(self) -> int:
         return len(self._told)
@@ -35,10 +36,14 @@ class Ledger:
         for key, point in _series(metrics):
             self._told[key] = _told(self._told.get(key), point)
 
-    def keep(self, metrics: Iterable[Metric]) -> None:
-        """Forget the series that are not among these."""
-        living = {key for key, _ in _series(metrics)}
-        self._told = {key: point for key, point in self._told.items() if key in living}
+    def see(self, metrics: Iterable[Metric]) -> None:
+        """These series are there."""
+        self._seen.update(key for key, _ in _series(metrics))
+
+    def forget(self) -> None:
+        """Forget the series that were not seen since the last time."""
+        self._told = {key: point for key, point in self._told.items() if key in self._seen}
+        self._seen = set()
 
 
 def _series(metrics: Iterable[Metric]) -> Iterator[tuple[Key, Point]]:

@@ -28,40 +28,51 @@ Key = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class Living:
-    """Series that the back end holds, and those among them that ended. With delta temporality only gauges last."""
+    """Series that the back end holds, and when each was last seen. With delta temporality only gauges last."""
 
     def __init__(self, *, delta: bool = False) -> None:
         self._delta = delta
-        self._series: dict[Form, set[Key]] = {}
+        self._series: dict[Form, dict[Key, int]] = {}
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._round = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._series.values()))
 
-    def take(self, metrics: Iterable[Metric]) -> None:
-        """The back end has these."""
-        for form, keys in self._of(metrics).items():
-            self._series.setdefault(form, set()).update(keys)
+    def begin(self) -> None:
+        """What is seen from now on is there."""
+        self._round += 1
 
-    def ended(self, metrics: Iterable[Metric]) -> "Ended":
-        """What is not among the present metrics any more."""
-        now = self._of(metrics)
-        over = {form: keys - now.get(form, set()) for form, keys in self._series.items()}
+    def see(self, metrics: Iterable[Metric]) -> None:
+        """These are there; the back end need not hold them yet."""
+        for form, keys in self._of(metrics):
+            held = self._series.get(form, {})
+            for key in keys:
+                if key in held:
+                    held[key] = self._round
+
+    def take(self, metrics: Iterable[Metric]) -> None:
+        """The back end holds these."""
+        for form, keys in self._of(metrics):
+            self._series.setdefault(form, {}).update(dict.fromkeys(keys, self._round))
+
+    def ended(self) -> "Ended":
+        """What was not seen since the beginning of this round."""
+        over = {form: {key for key, seen in held.items() if seen != self._round} for form, held in self._series.items()}
         return Ended({form: keys for form, keys in over.items() if keys})
 
     def forget(self, ended: "Ended") -> None:
         """The back end was told."""
         for form, keys in ended.series.items():
-            self._series[form] -= keys
+            for key in keys:
+                del self._series[form][key]
             if not self._series[form]:
                 del self._series[form]
 
-    def _of(self, metrics: Iterable[Metric]) -> dict[Form, set[Key]]:
-        found: dict[Form, set[Key]] = {}
+    def _of(self, metrics: Iterable[Metric]) -> Iterator[tuple[Form, Iterator[Key]]]:
         for metric in metrics:
             if not self._delta or isinstance(metric.data, Gauge):
-                found.setdefault(_form(metric), set()).update(self._keys(metric))
-        return found
+                yield _form(metric), self._keys(metric)
 
     def _keys(self, metric: Metric) -> Iterator[Key]:
         for point in metric.data.data_points:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import Gauge, InMemoryMetricReader, Metric, ScopeMetrics, Sum
+from opentelemetry.sdk.metrics.export import Gauge, InMemoryMetricReader, Metric, Sum
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.core import Metric as Family
@@ -35,22 +35,21 @@ class Own:
         self._samples: dict[str, Sequence[Sample]] = {}
         self._known: set[str] = set()
 
-    def metrics(self, families: Iterable[Family], *, wall: float) -> list[ScopeMetrics]:
-        """The families of the registry as they were at a moment; ours first, then what the SDK says of itself."""
+    def metrics(self, families: Iterable[Family], *, wall: float) -> Iterator[tuple[InstrumentationScope, Metric]]:
+        """The families of the registry as they were at a moment, and what the SDK says of itself, each with its scope."""
         at = nanoseconds(wall)
-        relayed: list[Metric] = []
         self._samples = {}
         for family in families:
             if family.type == "histogram":
-                relayed += self._histograms(family, at)
+                yield from ((SCOPE, metric) for metric in self._histograms(family, at))
             elif any(_PER_POD in sample.labels for sample in family.samples):
-                relayed.append(self._relay(family, at))
+                yield SCOPE, self._relay(family, at)
             else:
                 self._observe(family)
         data = self._reader.get_metrics_data()
-        told = [scope for one in data.resource_metrics for scope in one.scope_metrics] if data else []
-        ours = [_at(metric, at) for scope in told if scope.scope.name == SCOPE.name for metric in scope.metrics]
-        return [ScopeMetrics(SCOPE, [*ours, *relayed], ""), *(scope for scope in told if scope.scope.name != SCOPE.name)]
+        for scope in (scope for one in data.resource_metrics for scope in one.scope_metrics) if data else ():
+            known = SCOPE if scope.scope.name == SCOPE.name else scope.scope
+            yield from ((known, _at(metric, at)) for metric in scope.metrics)
 
     def close(self) -> None:
         self.provider.shutdown()

@@ -1,14 +1,15 @@
 """A batch on its way: built in the outbox' thread, sent request by request; another try begins where the last one ended."""
 
 import logging
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as pb
-from opentelemetry.sdk.metrics.export import MetricsData, ScopeMetrics
+from opentelemetry.sdk.metrics.export import Metric, MetricsData, ScopeMetrics
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.core import Metric as Family
 
 from collector.clock import Clock
@@ -85,7 +86,8 @@ class Courier:
         self._living = Living(delta=self._ledger is not None)
         self._cut: Cut | None = None
         self._at = 0
-        self._left: deque[Request] = deque()
+        self._request: Request | None = None
+        self._requests: Iterator[Request] = iter(())
         self._sent = 0
         self._rejected: Counter[str] = Counter()
 
@@ -93,13 +95,12 @@ class Courier:
         """Send what is left of a moment. Unsent when the back end did not take it; points of one that was given up halfway are on
         the receipt of the next."""
         if cut is not self._cut:
-            self._left = self._requests(cut.snapshot())
-            self._cut = cut
-        while self._left:
-            request = self._left[0]
+            self._cut, self._requests = cut, self._make(cut.snapshot())
+            self._request = next(self._requests, None)
+        while (request := self._request) is not None:
             ended = request.ended.messages(self._at) if request.ended else ()
             self._note(request, self._sender.send(message(self._as_told(request), self._resource), ended))
-            self._left.popleft()
+            self._request = next(self._requests, None)
         receipt = Receipt(self._sent, dict(self._rejected))
         self._sent, self._rejected = 0, Counter()
         return receipt
@@ -108,18 +109,25 @@ class Courier:
         self._sender.close()
         self._own.close()
 
-    def _requests(self, snapshot: Snapshot) -> deque[Request]:
+    def _make(self, snapshot: Snapshot) -> Iterator[Request]:
+        """Requests, each made when the one before was taken; those that tell what ended come last."""
         self._at = nanoseconds(snapshot.at.wall)
-        built = build(snapshot, max_pods=self.max_pods, gen_ai=self._settings.gen_ai)
-        ours, *others = self._own.metrics(self._families(snapshot), wall=self._clock.now().wall)
-        self._rejected.update(built.left_out)
-        scopes = [ScopeMetrics(SCOPE, [*built.metrics, *ours.metrics], ""), *others]
-        metrics = [metric for scope in scopes for metric in scope.metrics]
-        if self._ledger is not None:
-            self._ledger.keep(metrics)
+        self._living.begin()
         most = self._settings.most_points
-        over = (Request((ScopeMetrics(SCOPE, (), ""),), 0, ended) for ended in self._living.ended(metrics).parts(most))
-        return deque([*split(scopes, most_points=most), *over])
+        for request in split(self._metrics(snapshot), most_points=most):
+            self._living.see(request.cumulative)
+            if self._ledger is not None:
+                self._ledger.see(request.cumulative)
+            yield request
+        if self._ledger is not None:
+            self._ledger.forget()
+        for ended in self._living.ended().parts(most):
+            yield Request((ScopeMetrics(SCOPE, (), ""),), 0, ended)
+
+    def _metrics(self, snapshot: Snapshot) -> Iterator[tuple[InstrumentationScope, Metric]]:
+        for metric in build(snapshot, self._rejected, max_pods=self.max_pods, gen_ai=self._settings.gen_ai):
+            yield SCOPE, metric
+        yield from self._own.metrics(self._families(snapshot), wall=self._clock.now().wall)
 
     def _as_told(self, request: Request) -> Request:
         if self._ledger is None:

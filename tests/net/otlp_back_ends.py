@@ -9,6 +9,7 @@ from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -19,6 +20,7 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2_grpc as service
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest, ExportMetricsServiceResponse
 
+from tests.net.pki import server_context
 from tests.otlp_reader import metrics_of
 
 PATIENCE_SECONDS = 10.0
@@ -96,7 +98,7 @@ def answer_of(fault: Fault) -> ExportMetricsServiceResponse:
 
 
 @contextmanager
-def http_back_end(*plan: Fault) -> Iterator[BackEnd]:
+def http_back_end(*plan: Fault, tls: tuple[Path, Path] | None = None) -> Iterator[BackEnd]:
     back_end = BackEnd(list(plan) or [OK])
 
     class Handler(BaseHTTPRequestHandler):
@@ -132,7 +134,9 @@ def http_back_end(*plan: Fault) -> Iterator[BackEnd]:
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    back_end.url = f"http://127.0.0.1:{server.server_port}"
+    if tls:
+        server.socket = server_context(*tls).wrap_socket(server.socket, server_side=True)
+    back_end.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
     try:
         yield back_end
     finally:
@@ -161,11 +165,16 @@ class _Service(service.MetricsServiceServicer):
 
 
 @contextmanager
-def grpc_back_end(*plan: Fault) -> Iterator[BackEnd]:
+def grpc_back_end(*plan: Fault, tls: tuple[Path, Path] | None = None) -> Iterator[BackEnd]:
     back_end = BackEnd(list(plan) or [OK])
     server = grpc.server(futures.ThreadPoolExecutor(4))
     service.add_MetricsServiceServicer_to_server(_Service(back_end), server)
-    back_end.url = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    if tls:
+        certificate, key = (path.read_bytes() for path in tls)
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
+    else:
+        port = server.add_insecure_port("127.0.0.1:0")
+    back_end.url = f"http{'s' if tls else ''}://127.0.0.1:{port}"
     server.start()
     try:
         yield back_end
@@ -174,8 +183,8 @@ def grpc_back_end(*plan: Fault) -> Iterator[BackEnd]:
         server.stop(None).wait()
 
 
-def back_end_for(protocol: str, *plan: Fault) -> Any:
-    return http_back_end(*plan) if protocol == "http/protobuf" else grpc_back_end(*plan)
+def back_end_for(protocol: str, *plan: Fault, tls: tuple[Path, Path] | None = None) -> Any:
+    return http_back_end(*plan, tls=tls) if protocol == "http/protobuf" else grpc_back_end(*plan, tls=tls)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from exporter.publish.outbox import Outbox, Unsent
 from tests.cli.process import serve
 from tests.make import HandClock, at, counts, reading, state, target, values
 from tests.net.otlp_back_ends import OK, PROTOCOLS, BackEnd, Fault, back_end_for, black_hole, half_closed, http_back_end
+from tests.net.pki import Authority
 from tests.net.scripted import answer, say, serving
 from tests.otlp_reader import metrics_of, samples
 
@@ -256,6 +257,21 @@ def test_the_standards_variables_are_honoured(protocol: str, monkeypatch: pytest
         assert back_end.headers[0]["x-tenant"] == "seven"
         resource = {item.key: item.value.string_value for item in back_end.taken[0].resource_metrics[0].resource.attributes}
         assert resource.items() >= {"team": "serving", "service.instance.id": "3", "service.name": "fleet"}.items()
+
+
+@both
+def test_only_who_is_trusted_gets_anything(protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OTEL_EXPORTER_OTLP_CERTIFICATE names the authority."""
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    with back_end_for(protocol, tls=ours.issue("back-end")) as back_end:
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(other.file))
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(other.file))
+        with courier(back_end.url, protocol) as one:
+            assert failure(one, Ready(snapshot())).reason in {"tls", "unavailable"}
+        assert back_end.attempts == 0
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(ours.file))
+        with courier(back_end.url, protocol) as one:
+            assert one.send(Ready(snapshot())).sent == back_end.points
 
 
 def test_ten_thousand_pod_names_leave_memory_flat() -> None:

@@ -52,6 +52,8 @@ class OneTry(requests.Session):
         deadline = time.monotonic() + self._timeout_seconds
         for step in self._steps:
             step(request)
+        if isinstance(self.verify, str):
+            options["verify"] = self.verify  # requests would prefer its own variables to an authority that was named
         response = super().send(request, **{**options, "allow_redirects": False, "stream": True})
         with response:
             body = _read(response, deadline)

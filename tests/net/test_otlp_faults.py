@@ -1,16 +1,13 @@
 """Back ends that fail, in both protocols: what is counted, what is sent again, what it costs."""
 
-import asyncio
 import gc
 import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from collector.clock import SystemClock
@@ -19,11 +16,9 @@ from collector.snapshot import Snapshot
 from exporter.publish.otlp.send import Courier, resource_of
 from exporter.publish.otlp.settings import Settings
 from exporter.publish.outbox import Outbox, Unsent
-from tests.cli.process import serve
 from tests.make import HandClock, at, counts, reading, state, target, values
 from tests.net.otlp_back_ends import OK, PROTOCOLS, BackEnd, Fault, back_end_for, black_hole, half_closed, http_back_end
 from tests.net.pki import Authority
-from tests.net.scripted import answer, say, serving
 from tests.otlp_reader import metrics_of, samples
 
 QUICK = 0.25
@@ -292,39 +287,17 @@ def test_ten_thousand_pod_names_leave_memory_flat() -> None:
 
 
 @both
-async def test_the_process_reads_on_and_ends_in_time_before_a_black_hole(protocol: str, tmp_path: Path) -> None:
-    with black_hole() as url:
-        async with serving(say(answer())) as engine:
-            config = tmp_path / "c.yaml"
-            config.write_text(
-                "cluster: c\nscrape: {fast_interval: 50ms, full_interval: 100ms}\n"
-                f"otlp: {{endpoint: '{url}', protocol: {protocol}, interval: 50ms, queue: 3}}\n"
-                f"static_targets: [{{pool: a, urls: ['{engine.url}']}}]\n", encoding="utf-8")  # fmt: skip
-            async with serve(config) as running:
-                ages, page = await watch(running.base, until='llm_exporter_sink_batches_total{outcome="dropped",sink="otlp"}')
-                assert max(ages) < 1.0, ages
-                assert page['llm_exporter_sink_queued_batches{sink="otlp"}'] <= 4
-                begun = time.monotonic()
-                running.signal(signal.SIGTERM)
-                assert await running.end(5.0) == 0
-                assert time.monotonic() - begun < 4.5
-
-
-async def watch(base: str, until: str) -> tuple[list[float], dict[str, float]]:
-    """Ages of the pod's sample while pages are read, until a counter moved."""
-    ages: list[float] = []
-    async with aiohttp.ClientSession() as session:
-        for _ in range(200):
-            async with session.get(f"{base}/metrics") as response:
-                text = await response.text()
-            page = {
-                name: float(value) for name, _, value in (line.rpartition(" ") for line in text.splitlines() if line[0] != "#")
-            }
-            ages += [value for name, value in page.items() if name.startswith("llm_pod_signal_age_seconds")]
-            if page.get(until, 0) > 0 and len(ages) > 20:
-                return ages, page
-            await asyncio.sleep(0.05)
-    raise AssertionError(f"{until} did not move")
+def test_a_black_hole_keeps_no_more_than_the_queue(protocol: str) -> None:
+    with black_hole() as url, courier(url, protocol) as one:
+        box = Outbox("otlp", one.send, SystemClock(), size=3, first_pause_seconds=0.01, longest_pause_seconds=0.02)
+        whole = snapshot()
+        for _ in range(300):
+            box.put(Ready(replace(whole)))
+        living = sum(isinstance(found, Ready) for found in gc.get_objects())
+        assert living <= 3 + 2, "the queue, and what is being sent"
+        assert box.tally.batches["dropped"] + len(box) == 300
+        box.close(within_seconds=1.0)
+        assert box.tally.batches == {"sent": 0, "dropped": 300}
 
 
 def test_this_file_uses_no_environment_of_its_caller() -> None:

@@ -8,7 +8,8 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 
-from exporter.publish.otlp.answers import Taken, of_error, of_status, retry_after, taken
+from exporter.publish.otlp.answers import Taken, of_status, retry_after, taken
+from exporter.publish.otlp.codes import of_error
 
 
 def part(refused: int, word: str = "") -> bytes:

@@ -156,13 +156,18 @@ def test_what_is_not_finite_is_left_out_and_counted(value: float) -> None:
     assert "llm_cluster_requests_running" not in values_sent
 
 
-def test_integers_that_do_not_fit_cost_only_themselves() -> None:
+def test_numbers_that_do_not_fit_cost_only_themselves() -> None:
+    """What an engine prints may be huge: integers beyond 64 bits, sums beyond what a float holds."""
     snapshot = cut()
-    huge = Counts((0,) * len(SIGNALS["queue_time_seconds"].ladder) + (2**64,), 0)
-    row = replace(snapshot.cluster, counters={("prompt_tokens", ""): 2**70}, histograms={"queue_time_seconds": huge})
+    buckets = len(SIGNALS["queue_time_seconds"].ladder)
+    huge, sum_huge = Counts((0,) * buckets + (2**64,), 0), Counts((0,) * buckets + (3,), 2**1200)
+    row = replace(
+        snapshot.cluster, counters={("prompt_tokens", ""): 2**70, ("generation_tokens", ""): 2**2000},
+        histograms={"queue_time_seconds": huge, "inference_time_seconds": sum_huge},
+    )  # fmt: skip
     made = built(replace(snapshot, cluster=row))
     sent = samples(metrics_of(encoded(made.metrics)))
-    assert made.left_out == {"out_of_range": 1}
+    assert made.left_out == {"out_of_range": 3}
     assert {value for (name, _), value in sent.items() if name == "llm_cluster_prompt_tokens_total"} == {2.0**70}
     assert len(sent) > 100
 

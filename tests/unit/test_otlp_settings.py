@@ -68,6 +68,7 @@ def test_what_is_written_is_meant(section: str, environment: dict[str, str], key
         ("{protocol: http/json}", {}, ["otlp.protocol", "http/protobuf or grpc", "http/json"]),
         ("{}", {"OTEL_EXPORTER_OTLP_PROTOCOL": "thrift"}, ["otlp.protocol", "thrift"]),
         ("{interval: 5}", {}, ["otlp.interval", "expected a duration"]),
+        ("{interval: 1ms}", {}, ["otlp.interval", "50ms or more"]),
         ("{interval: 0s}", {}, ["otlp.interval", "expected a duration"]),
         ("{}", {"OTEL_METRIC_EXPORT_INTERVAL": "1m"}, ["OTEL_METRIC_EXPORT_INTERVAL", "milliseconds"]),
         ("{}", {"OTEL_EXPORTER_OTLP_TIMEOUT": "soon"}, ["OTEL_EXPORTER_OTLP_TIMEOUT", "seconds"]),
@@ -92,5 +93,12 @@ def test_what_cannot_be_meant_is_named(section: str, environment: dict[str, str]
 def test_a_process_without_the_section_loads_none_of_it() -> None:
     code = """import sys, exporter.cli, exporter.app, exporter.config
 print(sorted({name.split('.')[0] for name in sys.modules} & {'opentelemetry', 'grpc', 'requests', 'botocore'}))"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_push_over_http_loads_no_grpc() -> None:
+    code = """import sys, exporter.publish.otlp.push, exporter.publish.otlp.http
+print(sorted({name.split('.')[0] for name in sys.modules} & {'grpc', 'botocore'}))"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,13 +1,11 @@
-"""What a back end's answer means: taken, points refused, or a failure that is worth another try or not. Pure."""
+"""What an answer over HTTP means: taken, points refused, or a failure that is worth another try or not. Pure."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
-import grpc
 from google.protobuf.message import DecodeError
-from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 
@@ -20,20 +18,6 @@ _STATUS_REASONS = {
     400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 413: "too_large", 429: "throttled",
     502: "unavailable", 503: "unavailable", 504: "timeout",
 }  # fmt: skip
-
-_CODES = {
-    grpc.StatusCode.CANCELLED: ("connection_lost", True),
-    grpc.StatusCode.DEADLINE_EXCEEDED: ("timeout", True),
-    grpc.StatusCode.ABORTED: ("unavailable", True),
-    grpc.StatusCode.OUT_OF_RANGE: ("unavailable", True),
-    grpc.StatusCode.UNAVAILABLE: ("unavailable", True),
-    grpc.StatusCode.DATA_LOSS: ("unavailable", True),
-    grpc.StatusCode.UNAUTHENTICATED: ("unauthorized", False),
-    grpc.StatusCode.PERMISSION_DENIED: ("forbidden", False),
-    grpc.StatusCode.UNIMPLEMENTED: ("not_found", False),
-    grpc.StatusCode.INVALID_ARGUMENT: ("bad_request", False),
-}
-_DETAILS = "grpc-status-details-bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +67,3 @@ def retry_after(text: str, *, now: float | None = None) -> float:
         return max(parsedate_to_datetime(text).timestamp() - (time.time() if now is None else now), 0.0)
     except (TypeError, ValueError):
         return 0.0
-
-
-def of_error(code: grpc.StatusCode, detail: str, metadata: Iterable[tuple[str, str | bytes]]) -> Unsent:
-    """Failure from a gRPC status. A server that is full may be asked again only if it says when."""
-    wait = retry_info(metadata)
-    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return Unsent("throttled", detail[:200], again=wait is not None, after_seconds=wait or 0.0)
-    reason, again = _CODES.get(code, ("server", False))
-    return Unsent(reason, f"{code.name}: {detail[:200]}", again=again, after_seconds=wait or 0.0)
-
-
-def retry_info(metadata: Iterable[tuple[str, str | bytes]]) -> float | None:
-    """Seconds of the RetryInfo among a status' details; None without one."""
-    for key, value in metadata:
-        if key == _DETAILS and isinstance(value, bytes):
-            try:
-                details = Status.FromString(value).details
-            except DecodeError:
-                return None
-            for detail in details:
-                told = RetryInfo()
-                if detail.Unpack(told):
-                    return max(float(told.retry_delay.seconds) + float(told.retry_delay.nanos) / 1e9, 0.0)
-    return None

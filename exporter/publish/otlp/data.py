@@ -114,8 +114,12 @@ def _children(signal: Signal, values: Mapping[Child, float]) -> Iterator[tuple[s
 
 def number_point(value: float, own: Attributes, start: int, at: int) -> Point | str:
     """A gauge's or counter's point; the reason where it cannot be one."""
-    if isinstance(value, int):
-        return NumberDataPoint(own, start, at, value if abs(value) <= _LARGEST_INT else float(value))
+    if isinstance(value, int) and abs(value) <= _LARGEST_INT:
+        return NumberDataPoint(own, start, at, value)
+    try:
+        value = float(value)
+    except OverflowError:
+        return "out_of_range"
     return NumberDataPoint(own, start, at, value) if math.isfinite(value) else "not_finite"
 
 
@@ -124,9 +128,13 @@ def _start(row: Row, at: int) -> int:
 
 
 def _histogram(signal: Signal, counts: Counts, own: Attributes, row: Row, at: int) -> Point | str:
+    try:
+        total = from_fixed(counts.sum_fixed)
+    except OverflowError:
+        return "out_of_range"
     if counts.cumulative[-1] > _LARGEST_COUNT:
         return "out_of_range"
-    return histogram_point(signal.ladder, counts.cumulative, from_fixed(counts.sum_fixed), own, _start(row, at), at)
+    return histogram_point(signal.ladder, counts.cumulative, total, own, _start(row, at), at)
 
 
 def histogram_point(

@@ -9,7 +9,8 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as pb
 from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 
-from exporter.publish.otlp.answers import Taken, of_error, of_message
+from exporter.publish.otlp.answers import Taken, of_message
+from exporter.publish.otlp.codes import of_error
 from exporter.publish.otlp.headers import HeaderFiles
 from exporter.publish.otlp.settings import Settings
 from exporter.publish.outbox import Unsent

@@ -85,7 +85,6 @@ class Courier:
         self._ledger = Ledger() if settings.temporality == "delta" else None
         self._living = Living(delta=self._ledger is not None)
         self._cut: Cut | None = None
-        self._at = 0
         self._request: Request | None = None
         self._requests: Iterator[Request] = iter(())
         self._sent = 0
@@ -98,7 +97,7 @@ class Courier:
             self._cut, self._requests = cut, self._make(cut.snapshot())
             self._request = next(self._requests, None)
         while (request := self._request) is not None:
-            ended = request.ended.messages(self._at) if request.ended else ()
+            ended = request.ended.messages(nanoseconds(self._clock.now().wall)) if request.ended else ()
             self._note(request, self._sender.send(message(self._as_told(request), self._resource), ended))
             self._request = next(self._requests, None)
         receipt = Receipt(self._sent, dict(self._rejected))
@@ -111,7 +110,6 @@ class Courier:
 
     def _make(self, snapshot: Snapshot) -> Iterator[Request]:
         """Requests, each made when the one before was taken; those that tell what ended come last."""
-        self._at = nanoseconds(snapshot.at.wall)
         self._living.begin()
         most = self._settings.most_points
         for request in split(self._metrics(snapshot), most_points=most):

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from exporter.schema import Otlp
-from exporter.units import parse_duration
+from exporter.units import parse_duration, show_duration
 
 HTTP, GRPC = "http/protobuf", "grpc"
 PROTOCOLS = (HTTP, GRPC)
@@ -15,6 +15,7 @@ TEMPORALITIES = ("cumulative", "delta")
 COMPRESSIONS = ("none", "gzip", "deflate")
 VIEWS = ("", "gen_ai")
 DEFAULT_INTERVAL_SECONDS = 60.0
+SHORTEST_INTERVAL_SECONDS = 0.05
 DEFAULT_TIMEOUT_SECONDS = 10.0
 MOST_POINTS = 2000
 """Points in one request: even of histograms these stay under the 4 MB that a gRPC server takes unless told otherwise."""
@@ -101,12 +102,15 @@ def _endpoint(text: str, protocol: str) -> str:
 
 def _interval(written: Any, environment: Mapping[str, str]) -> float:
     if written != "":
-        return _duration("otlp.interval", written)
+        seconds = _duration("otlp.interval", written)
+        if seconds < SHORTEST_INTERVAL_SECONDS:
+            raise ValueError(f"otlp.interval: expected {show_duration(SHORTEST_INTERVAL_SECONDS)} or more, got {written!r}")
+        return seconds
     text = environment.get("OTEL_METRIC_EXPORT_INTERVAL", "")
     if not text:
         return DEFAULT_INTERVAL_SECONDS
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"environment: OTEL_METRIC_EXPORT_INTERVAL: expected milliseconds above 0, got {text!r}")
+    if not text.isdecimal() or int(text) < SHORTEST_INTERVAL_SECONDS * 1000:
+        raise ValueError(f"environment: OTEL_METRIC_EXPORT_INTERVAL: expected milliseconds, 50 or more, got {text!r}")
     return int(text) / 1000
 
 

@@ -82,8 +82,8 @@ def _increase(before: Point | None, now: Point) -> Point:
 def _bucket_gains(before: Sequence[int], now: Sequence[int]) -> list[int]:
     """Gain of each bucket, none negative.
 
-    Counts up to a bound never fall, those between two bounds can by one: projection rounds each bound by itself. What a bucket
-    would lose it is told later, since the ledger keeps what was told.
+    Counts up to a bound never fall; those between two bounds can, after a page that was read between two writes of the engine.
+    What a bucket would lose is told later, since the ledger keeps what was told.
     """
     gains = [high - low for low, high in zip(accumulate(before), accumulate(now), strict=True)]
     return per_bucket(tuple(accumulate(reversed(gains), min))[::-1])

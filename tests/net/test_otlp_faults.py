@@ -281,6 +281,14 @@ def test_only_who_is_trusted_gets_anything(protocol: str, tmp_path: Path, monkey
             assert one.send(Ready(snapshot())).sent == back_end.points
 
 
+def test_an_authority_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nonexistent.pem")
+    with courier("https://127.0.0.1:9", "http/protobuf") as one:
+        told = failure(one, Ready(snapshot()))
+        assert told.reason == "tls"
+        assert "/nonexistent.pem" in str(told)
+
+
 def test_ten_thousand_pod_names_leave_memory_flat() -> None:
     """Hard case A41: two hundred pods at a time, all of them new each time, each with gauges, a counter and a histogram."""
     with http_back_end() as back_end, courier(back_end.url, "http/protobuf", temporality="delta") as one:

@@ -57,6 +57,7 @@ async def test_moments_are_pushed_at_the_interval_and_cut_elsewhere(monkeypatch:
     hub = Hub(CONFIG, SystemClock())
     with http_back_end() as back_end:
         async with pushing(hub, settings(back_end.url), cluster="c") as outbox:
+            assert outbox is not None
             assert hub.own.outboxes == [outbox]
             await until(lambda: len(back_end.taken) >= 3)
         assert hub.own.outboxes == []
@@ -87,6 +88,7 @@ async def test_the_end_comes_in_time_whatever_the_back_end_does() -> None:
     with black_hole() as url:
         begun = time.monotonic()
         async with pushing(Hub(CONFIG, SystemClock()), replace(settings(url), timeout=60.0), cluster="c") as outbox:
+            assert outbox is not None
             await until(lambda: len(outbox) > 0)
         assert time.monotonic() - begun < CLOSE_WITHIN_SECONDS + 2
         assert outbox.tally.batches["dropped"] >= 1
@@ -103,3 +105,13 @@ async def test_the_log_says_once_that_it_fails_and_once_that_it_is_over(caplog: 
     assert told.count("sending failed") == 1
     assert told.count("sending again") == 1
     assert not [record for record in caplog.records if record.name.startswith("opentelemetry")]
+
+
+async def test_what_the_sdk_cannot_use_costs_the_push_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_PYTHON_EXPORTER_OTLP_GRPC_CREDENTIAL_PROVIDER", "nobody")
+    wanted = Settings(endpoint="https://127.0.0.1:9", protocol="grpc", header_files={})
+    async with pushing(Hub(CONFIG, SystemClock()), wanted, cluster="c") as box:
+        assert box is None
+    assert "cannot push" in caplog.text

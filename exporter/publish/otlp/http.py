@@ -46,6 +46,8 @@ class OneTry(requests.Session):
             self.failure = failure
         except requests.RequestException as error:
             self.failure = _unsent(error)
+        except OSError as error:  # a certificate that was named and is not there
+            self.failure = Unsent("tls", str(error)[:200])
         raise self.failure
 
     def _send(self, request: PreparedRequest, **options: Any) -> Response:

@@ -37,15 +37,17 @@ class Sender(Protocol):
 
 
 def open_sender(settings: Settings, provider: MeterProvider | None = None) -> Sender:
-    """The SDK's exporter for the protocol. Its own complaints are silenced: the outbox says and counts what fails."""
-    logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
-    if settings.protocol == GRPC:
-        from exporter.publish.otlp.grpc import GrpcSender
+    """The SDK's exporter for the protocol. From then on its own complaints are silenced: the outbox tells what fails."""
+    try:
+        if settings.protocol == GRPC:
+            from exporter.publish.otlp.grpc import GrpcSender
 
-        return GrpcSender(settings, provider)
-    from exporter.publish.otlp.http import HttpSender
+            return GrpcSender(settings, provider)
+        from exporter.publish.otlp.http import HttpSender
 
-    return HttpSender(settings, provider)
+        return HttpSender(settings, provider)
+    finally:
+        logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
 
 
 def resource_of(cluster: str, region: str = "") -> Resource:

@@ -1,4 +1,4 @@
-"""What a Collector and a store cost behind the push: CPU and memory of each, by points. `python bench/collector.py`.
+"""What a Collector and a store cost behind the push: CPU and memory of each, by points. `python bench/tier.py`.
 
 Needs the real programs of `make real-parts` and VictoriaMetrics from Debian.
 """

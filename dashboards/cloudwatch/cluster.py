@@ -1,0 +1,43 @@
+"""The board of a cluster in CloudWatch: is this cluster healthy, and which of its pools is not?"""
+
+from alerts.slo import TTFT
+from collector.signals import Level
+from dashboards.cloudwatch.lines import choices, line
+from dashboards.cloudwatch.model import Page
+from dashboards.cloudwatch.parts import BOUND, FULL, latencies, load, numbers, pods, traffic
+from dashboards.model import Board, Limit, Panel, Row
+
+_LEVEL = Level.CLUSTER
+
+
+def _pools() -> Row:
+    """The pools side by side; a new one appears by itself."""
+    level = Level.POOL
+    return Row(
+        title="Pools of this cluster",
+        panels=(
+            Panel("TTFT p99 by pool", "A pool above the line misses its objective.", "pools",
+                  queries=(line(TTFT.signal, level, "p99"),), unit="s", limits=(BOUND,), width=6),
+            Panel("Saturation by pool", "A pool at the line has no room.", "pools",
+                  queries=(line("saturation_ratio", level, "Average"),), unit="percentunit", limits=(FULL,), width=6),
+            Panel("Errors by pool", "Share of finished requests that ended in an error.", "pools",
+                  queries=(line("error_ratio", level, "Average"),), unit="percentunit", limits=(Limit(0.05, "red"),), width=6),
+            Panel("Reporting by pool", "Share of the pool's pods whose numbers are current.", "pools",
+                  queries=(line("reporting_ratio", level, "Minimum"),), unit="percentunit", width=6),
+        ),
+    )  # fmt: skip
+
+
+CLUSTER = Page(
+    name="llm-fleet-cluster",
+    board=Board(
+        uid="llm-cloudwatch-cluster",
+        title="LLM cluster (CloudWatch)",
+        question="Is this cluster healthy, and which of its pools is not?",
+        variables=(),
+        rows=(numbers(_LEVEL), _pools(), latencies(_LEVEL), load(_LEVEL), traffic(_LEVEL), pods(_LEVEL)),
+    ),
+    choices=choices(_LEVEL, "reporting_ratio"),
+    chosen=("cluster",),
+    intro="One cluster, then its pools side by side; new pools appear by themselves.",
+)

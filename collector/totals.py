@@ -24,10 +24,14 @@ QUANTILES = (0.5, 0.9, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """A histogram on the published ladder of its signal: cumulative counts (the last is all), sum as a fixed-point integer."""
+    """A histogram on the published ladder of its signal: cumulative counts (the last is all), sum as a fixed-point integer.
+
+    `sources` are the counts of each bucket on the engines' own ladders, for readers that compute quantiles from increases.
+    """
 
     cumulative: tuple[int, ...]
     sum_fixed: int
+    sources: Mapping[Ladder, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,9 @@ class Totals:
         return ladder in known or len(known) < _MOST_LADDERS
 
     def histograms(self) -> Mapping[str, Histogram]:
-        """All histograms on their published ladders."""
-        return MappingProxyType({signal: Histogram(project(ladders, SIGNALS[signal].ladder), self.sums[signal])
-                                 for signal, ladders in self.ladders.items()})  # fmt: skip
+        """All histograms on their published ladders and on the engines' own."""
+        return MappingProxyType({
+            signal: Histogram(project(ladders, SIGNALS[signal].ladder), self.sums[signal],
+                              {ladder: tuple(counts) for ladder, counts in ladders.items()})
+            for signal, ladders in self.ladders.items()
+        })  # fmt: skip

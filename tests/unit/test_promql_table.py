@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import promql_parser
 import pytest
 
-from alerts.rules import alerting_rules, recording_rules
+from alerts.model import alerts_of, records_of
+from alerts.rules import GROUPS
 from collector.naming import LEVEL_LABELS, bound_label, families, label_names, prometheus_name
 from collector.signals import Kind
 from dashboards.boards import BOARDS
@@ -16,7 +17,7 @@ SERIES = {prometheus_name(row, level) + part: (row, level) for row, level in fam
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    for rule in (*recording_rules(), *alerting_rules()):
+    for rule in (*records_of(GROUPS), *alerts_of(GROUPS)):
         yield rule.name, rule.expression
     for board in BOARDS:
         for panel in (panel for row in board.rows for panel in row.panels):
@@ -61,11 +62,11 @@ def descend(node):
 
 def labels_of(name: str) -> set[str]:
     if name == "ALERTS":
-        return {label for rule in alerting_rules() for label in rule.carried} | {"alertname", "alertstate"}
+        return {label for rule in alerts_of(GROUPS) for label in rule.carried} | {"alertname", "alertstate"}
     if name in SERIES:
         row, level = SERIES[name]
         return {*label_names(row, level), *(("le",) if name.endswith("_bucket") else ())}
-    rule = next((rule for rule in recording_rules() if rule.name == name), None)
+    rule = next((rule for rule in records_of(GROUPS) if rule.name == name), None)
     assert rule, f"{name} is neither published nor recorded"
     return {*LEVEL_LABELS[rule.name.partition(":")[0]], *(label for label, _ in rule.labels)}
 
@@ -143,7 +144,7 @@ def kept(node) -> set[str] | None:
     return found[0] if found else None
 
 
-@pytest.mark.parametrize("rule", alerting_rules(), ids=lambda rule: f"{rule.name}{dict(rule.labels)}")
+@pytest.mark.parametrize("rule", alerts_of(GROUPS), ids=lambda rule: f"{rule.name}{dict(rule.labels)}")
 def test_an_alert_keeps_the_labels_of_its_level_and_its_texts_use_no_other(rule):
     assert kept(parsed(rule.expression)) >= set(LEVEL_LABELS[rule.level])
     used = set(re.findall(r"\$labels\.(\w+)", rule.description))
@@ -152,7 +153,7 @@ def test_an_alert_keeps_the_labels_of_its_level_and_its_texts_use_no_other(rule)
     assert "{{" not in rule.summary
 
 
-@pytest.mark.parametrize("rule", alerting_rules(), ids=lambda rule: f"{rule.name}{dict(rule.labels)}")
+@pytest.mark.parametrize("rule", alerts_of(GROUPS), ids=lambda rule: f"{rule.name}{dict(rule.labels)}")
 def test_an_alert_compares(rule):
     binary = [node for node in descend(parsed(rule.expression)) if isinstance(node, promql_parser.BinaryExpr)]
     assert any(str(node.op) in (">", ">=", "<", "<=", "==", "!=") for node in binary)

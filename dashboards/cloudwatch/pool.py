@@ -1,23 +1,30 @@
 """The board of a pool in CloudWatch: how is this model served?"""
 
+from dataclasses import replace
+
 from collector.signals import Level
-from dashboards.cloudwatch.lines import choices
+from dashboards.cloudwatch.lines import choices, line
 from dashboards.cloudwatch.model import Page
 from dashboards.cloudwatch.parts import latencies, latency, load, numbers, pods, traffic
-from dashboards.model import Board, Row
+from dashboards.model import Board, Panel, Row
 
 _LEVEL = Level.POOL
 
 
 def _internals() -> Row:
-    silent = "No line where the engine does not say."
-    parts = (
-        ("Queue time", "queue_time_seconds", "Time requests waited in the engine."),
-        ("Prefill time", "prefill_time_seconds", "Per finished request: scheduled to first token."),
-        ("Decode time", "decode_time_seconds", "Per finished request: first to last token."),
+    waited = "Time requests waited in the engine. No line where the engine does not say."
+    pushed = (
+        line("preemptions", _LEVEL, "Sum", "preempted", per_second=True),
+        line("rejected_requests", _LEVEL, "Sum", "refused", per_second=True),
     )
-    panels = tuple(latency(_LEVEL, title, name, f"{text} {silent}") for title, name, text in parts)
-    return Row(title="Inside the engines", panels=panels)
+    return Row(
+        title="Want of room",
+        panels=(
+            replace(latency(_LEVEL, "Queue time", "queue_time_seconds", waited), width=12),
+            Panel("Preempted and refused", "Requests pushed back for want of KV cache, and refused because the engine was full.",
+                  "load", queries=pushed, unit="reqps", width=12),
+        ),
+    )  # fmt: skip
 
 
 POOL = Page(

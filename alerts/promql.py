@@ -15,6 +15,9 @@ RATE_INTERVAL = "$__rate_interval"
 
 _WINDOW = re.compile(r"(\d+(ms|[smhdwy]))+|\$__(rate_interval|interval|range)")
 
+_SCRAPED = ("instance",)
+"""Labels that Prometheus gives to what it scrapes, by which exporters' own series are told apart."""
+
 
 def selector(name: str, level: Level, **matchers: str) -> str:
     """Instant selector of a gauge or info family. TypeError for what only grows."""
@@ -78,14 +81,32 @@ def within_of(name: str, level: Level, bound: float, *, window: str, by: Iterabl
 
 
 def quantile_of(
-    quantile: float, name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str
+    quantile: float | str, name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str
 ) -> str:
-    """Quantile of a histogram over the window; buckets are added first, as quantiles cannot be combined."""
+    """Quantile of a histogram over the window, a number or a variable of Grafana; buckets are added first, as quantiles
+    cannot be combined."""
     row = _histogram("quantile_of", name, level)
     series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
     kept = ("le", *(LEVEL_LABELS[level] if by is None else by))
     buckets = _aggregate("sum", row, level, kept, f"rate({series}[{_window(window)}])")
-    return f"histogram_quantile({quantile:g}, {buckets})"
+    return f"histogram_quantile({quantile if isinstance(quantile, str) else format(quantile, 'g')}, {buckets})"
+
+
+def buckets_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """Observations at or below each bound of a histogram over the window, by `le` and the labels `by` (the level's)."""
+    row = _histogram("buckets_of", name, level)
+    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
+    kept = ("le", *(LEVEL_LABELS[level] if by is None else by))
+    return _aggregate("sum", row, level, kept, f"increase({series}[{_window(window)}])")
+
+
+def slope_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """How fast an additive gauge grows over the window, per second."""
+    row = find(name, level)
+    if row.kind is not Kind.GAUGE or not _summable(row):
+        raise _wrong_kind("slope_of", "a gauge that adds up", row, level)
+    series = selector(name, level, **matchers)
+    return _aggregate("sum", row, level, by, f"deriv({series}[{_window(window)}])")
 
 
 def share_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
@@ -135,6 +156,7 @@ def _matcher(text: str) -> tuple[str, str]:
 
 def _known(label: str, row: Signal, level: Level) -> None:
     labels = label_names(row, level) + (("le",) if row.kind is Kind.HISTOGRAM else ())
+    labels += _SCRAPED if level is Level.EXPORTER else ()
     if label not in labels:
         raise KeyError(f"{row.name} has no label {label!r} at level {level}; it has {', '.join(labels)}")
 

@@ -5,7 +5,7 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +56,8 @@ async def serve(
         client = await stack.enter_async_context(open_fetch(deadline_seconds=config.deadline, max_body=config.max_body))
         scraping = Scraping(hub, client, clock)
         base = await _listen(stack, make_server(hub, Debugger(hub, client, scraping.reader)), host, port)
+        if config.cloudwatch is not None:
+            await stack.enter_async_context(cloudwatch(hub, config))
         stack.callback(scraping.stop)
         scraping.configure(config)
         with suppress(TimeoutError):
@@ -72,6 +74,14 @@ async def serve(
             await ready(base)
         await stop.wait()
         say(_log, logging.INFO, "stopping")
+
+
+def cloudwatch(hub: Hub, config: Config) -> AbstractAsyncContextManager[None]:
+    """What publishes to CloudWatch; the SDK is loaded only for it."""
+    from exporter.publish.cloudwatch.sink import to_cloudwatch
+
+    assert config.cloudwatch is not None
+    return to_cloudwatch(hub, config.cloudwatch, full_interval=config.full_interval)
 
 
 def _beside(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:

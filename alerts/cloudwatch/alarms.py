@@ -13,11 +13,12 @@ from alerts.cloudwatch.sheet import PERIOD_SECONDS, CannotTell, Sheet
 from alerts.cloudwatch.told import Condition, burn, check
 from alerts.model import AlertRule, Burn, alerts_of
 from alerts.rules import groups
-from collector.signals import Level, State
+from collector.signals import Level
 
 HEARTBEAT_ALERT = "LLMClusterSilent"
 """The alert that, without PromQL, is the absence of a metric that is always sent."""
 
+_HEARTBEAT_SIGNAL = "cloudwatch_writers"
 HEARTBEAT_PERIODS = 3
 """Periods without any data before a cluster counts as silent: one is late now and then."""
 
@@ -101,12 +102,12 @@ def _told(rule: AlertRule, subject: Subject, placing: Placing) -> tuple[Conditio
 
 
 def _heartbeat(cluster: Subject, namespace: str) -> Condition:
-    """How often a cluster's pods were counted: any number will do, none is silence."""
+    """What every exporter that writes for the cluster sends once a period, whatever its pods do."""
     sheet = Sheet(cluster, namespace, PERIOD_SECONDS)
-    counted = sheet.ask("pods", "SampleCount", ("state", State.FRESH))
+    writers = sheet.ask(_HEARTBEAT_SIGNAL, "Sum", level=Level.EXPORTER)
     return Condition(
         part="",
-        metrics=sheet.metrics(counted, "heartbeat"),
+        metrics=sheet.metrics(writers, "exporters that write"),
         comparison="LessThanThreshold",
         limit=1,
         period_seconds=PERIOD_SECONDS,

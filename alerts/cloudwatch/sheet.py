@@ -8,6 +8,7 @@ from typing import Any
 
 from alerts.cloudwatch.model import Subject
 from collector.naming import cloudwatch_name
+from collector.signals import Level
 
 MOST_METRICS = 10
 LONGEST_PERIOD_SECONDS = 86_400
@@ -29,9 +30,9 @@ class Sheet:
     period_seconds: int
     _asked: dict[_Asked, str] = field(default_factory=dict)
 
-    def ask(self, signal: str, statistic: str, *own: tuple[str, str], suffix: str = "") -> str:
+    def ask(self, signal: str, statistic: str, *own: tuple[str, str], suffix: str = "", level: Level | None = None) -> str:
         """Id of a statistic of a signal over the period; `own` are labels of the signal's own with their values."""
-        name = cloudwatch_name(signal, self.subject.level) + suffix
+        name = cloudwatch_name(signal, level or self.subject.level) + suffix
         return self._asked.setdefault((name, statistic, own), f"m{len(self._asked) + 1}")
 
     def metrics(self, expression: str, label: str) -> list[dict[str, Any]]:

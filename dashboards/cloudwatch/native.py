@@ -10,7 +10,7 @@ from typing import Any
 from collector.naming import CLOUDWATCH_NAMESPACE
 from dashboards.cloudwatch.lines import PERIOD_SECONDS, Choice, Line
 from dashboards.cloudwatch.model import Page
-from dashboards.cloudwatch.search import exactly, expression, in_namespace, schema
+from dashboards.cloudwatch.search import exactly, in_namespace, math, schema, search
 from dashboards.model import Draw, Panel, Row
 
 Widget = dict[str, Any]
@@ -80,7 +80,7 @@ def _metric(panel: Panel, chosen: Mapping[str, str], region: str, namespace: str
         "title": f"{panel.title} ({unit})" if unit and panel.draw is Draw.STAT else panel.title,
         "region": region,
         "period": PERIOD_SECONDS,
-        "metrics": [_expression(line, at, chosen, percent) for at, line in enumerate(shown)],
+        "metrics": [[one] for at, line in enumerate(shown) for one in _expressions(line, at, chosen, percent)],
         **_VIEWS[panel.draw],
     }
     if panel.draw in (Draw.LINES, Draw.STACK):
@@ -92,18 +92,29 @@ def _metric(panel: Panel, chosen: Mapping[str, str], region: str, namespace: str
     return told
 
 
-def _expression(line: Line, at: int, chosen: Mapping[str, str], percent: bool) -> list[Widget]:
+def _expressions(line: Line, at: int, chosen: Mapping[str, str], percent: bool) -> Iterator[Widget]:
+    """The search, and hidden behind it what is made of its metrics, since only a search's label knows their dimensions."""
     scaled = replace(line, scale=line.scale * 100) if percent else line
-    return [{"expression": expression(scaled, chosen), "id": f"e{at + 1}", "label": _label(line, chosen)}]
+    found = f"m{at + 1}"
+    made = math(scaled, found)
+    searched = {"expression": search(line, chosen), "id": found, "label": _label(line, chosen)}
+    if made == found:
+        yield searched
+        return
+    yield searched | {"visible": False}
+    # An empty label leaves each series the label of the metric that it is made of.
+    yield {"expression": made, "id": f"e{at + 1}", "label": _folded(line) if line.fold else ""}
 
 
 def _label(line: Line, chosen: Mapping[str, str]) -> str:
     """What tells the lines of a panel apart: dimensions that are neither chosen nor fixed, then the legend."""
-    if line.fold:
-        return line.legend or _FOLDED[line.fold]
     fixed = {name for name, _ in line.only}
     names = [name for name in line.dimensions if name not in fixed and name not in chosen] or list(line.dimensions[-1:])
     return " ".join(filter(None, ("/".join(f"${{PROP('Dim.{name}')}}" for name in names), line.legend)))
+
+
+def _folded(line: Line) -> str:
+    return line.legend or _FOLDED[line.fold]
 
 
 def _variables(page: Page, namespace: str) -> Iterator[Widget]:

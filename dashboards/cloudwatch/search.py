@@ -1,4 +1,4 @@
-"""CloudWatch's metric math over SEARCH: one expression draws every metric that matches, new ones included."""
+"""Searches and metric math: one expression draws every metric that matches, new ones included."""
 
 import re
 from collections.abc import Mapping
@@ -26,19 +26,19 @@ def exactly(value: str) -> str:
     return '"' + _SPECIAL.sub(r"\\\1", value) + '"'
 
 
-def expression(line: Line, chosen: Mapping[str, str]) -> str:
-    """Metric math of a line, where `chosen` holds what is chosen of the dimensions that it has."""
+def search(line: Line, chosen: Mapping[str, str]) -> str:
+    """The metrics of a line, where `chosen` holds what is chosen of the dimensions that it has."""
     terms = [f"MetricName={exactly(line.metric)}"]
     terms += [f"{name}={exactly(value)}" for name, value in line.only]
     terms += [f"{name}={exactly(value)}" for name, value in chosen.items() if name in line.dimensions]
     found = f"{schema(line.namespace, line.dimensions)} {' '.join(terms)}"
-    return around(line, f"SEARCH('{found}', '{line.statistic}', {PERIOD_SECONDS})")
+    return f"SEARCH('{found}', '{line.statistic}', {PERIOD_SECONDS})"
 
 
-def around(line: Line, found: str) -> str:
-    """What is made of found metrics: rate, scale, fold."""
+def math(line: Line, found: str) -> str:
+    """What is made of the metrics found, called by their id: rate, fold, scale; the id itself where nothing is."""
     if line.per_second:
-        # Of the running sum, since PERIOD() takes no SEARCH: right whatever period CloudWatch chooses for long ranges.
+        # Of the running sum, since PERIOD() takes no search: right whatever period CloudWatch chooses for long ranges.
         found = f"RATE(RUNNING_SUM({found}))"
     if line.fold:
         found = f"{line.fold}({found})"

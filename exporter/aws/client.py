@@ -1,10 +1,13 @@
 """A client of CloudWatch with the SDK's default credentials, and its failures as one line each."""
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-ATTEMPTS = 10
+ATTEMPTS = 6
+_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d+")
 
 
 class AwsError(Exception):
@@ -21,8 +24,11 @@ def region_of(region: str, profile: str) -> str:
 
     with plain_failures():
         found = region or boto3.Session(profile_name=profile or None).region_name
+    found = found or os.environ.get("AWS_REGION")  # which this SDK, unlike others, does not read
     if not found:
         raise AwsError("no region: give --region, or set AWS_REGION or a profile that has one", wrong_usage=True)
+    if not _REGION.fullmatch(found):
+        raise AwsError(f"{found!r} is no AWS region such as us-east-1", wrong_usage=True)
     return str(found)
 
 
@@ -44,6 +50,7 @@ def plain_failures() -> Iterator[None]:
         BotoCoreError,
         ClientError,
         NoCredentialsError,
+        ParamValidationError,
         PartialCredentialsError,
         ProfileNotFound,
         TokenRetrievalError,
@@ -58,8 +65,12 @@ def plain_failures() -> Iterator[None]:
         raise AwsError(str(error), wrong_usage=True) from error
     except ClientError as error:
         raise AwsError(_refusal(error.response, error.operation_name)) from error
-    except (BotoCoreError, ValueError) as error:
+    except ParamValidationError as error:
+        raise AwsError(f"the SDK refuses what we ask for: {error}") from error
+    except BotoCoreError as error:
         raise AwsError(str(error)) from error
+    except ValueError as error:  # an endpoint that is no URL
+        raise AwsError(str(error), wrong_usage=True) from error
 
 
 def _refusal(response: Mapping[str, Any], operation: str) -> str:

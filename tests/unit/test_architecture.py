@@ -18,7 +18,16 @@ ALLOWED = {
     "dashboards": {"dashboards", "alerts", "collector.signals", "collector.naming", "collector.engines"},
     "exporter": {"exporter", "collector"},
 }
-LAZY = {"exporter": {"dashboards.render", "dashboards.options", "alerts.render"}}
+LAZY = {
+    "exporter": {
+        "alerts.cloudwatch",
+        "alerts.slo",
+        "dashboards.cloudwatch",
+        "dashboards.render",
+        "dashboards.options",
+        "alerts.render",
+    }
+}
 DATA_TABLES = {"collector/engines/unused.py"}
 
 

@@ -11,7 +11,7 @@ from collector.signals import Level
 from dashboards.cloudwatch.lines import Line, choices, line
 from dashboards.cloudwatch.native import MOST_ALARMS, body
 from dashboards.cloudwatch.pages import PAGES
-from dashboards.cloudwatch.search import exactly, expression
+from dashboards.cloudwatch.search import exactly, math, search
 from dashboards.model import Draw
 from tests.strict_body import complaints
 
@@ -72,7 +72,10 @@ def test_new_pools_appear_by_themselves(page):
     shown = BODIES[page.name]
     metrics = [metric for widget in shown["widgets"] for metric in widget["properties"].get("metrics", ())]
     assert metrics
-    assert all("SEARCH('{" in metric[0]["expression"] for metric in metrics)
+    searches = {metric[0]["id"] for metric in metrics if metric[0]["expression"].startswith("SEARCH('{")}
+    assert all(
+        metric[0]["id"] in searches or set(re.findall(r"\bm\d", metric[0]["expression"])) <= searches for metric in metrics
+    )
 
 
 @pages
@@ -81,7 +84,8 @@ def test_what_is_chosen_narrows_every_line_that_has_it(page):
     variables = {variable["id"]: variable["pattern"] for variable in shown["variables"]}
     assert set(variables) == set(page.chosen)
     metrics = [metric[0]["expression"] for widget in shown["widgets"] for metric in widget["properties"].get("metrics", ())]
-    for one, asked in zip(lines(page), metrics, strict=True):
+    searches = [expression for expression in metrics if expression.startswith("SEARCH(")]
+    for one, asked in zip(lines(page), searches, strict=True):
         for name, placeholder in variables.items():
             assert (f'{name}="{placeholder}"' in asked) == (name in one.dimensions)
 
@@ -89,22 +93,23 @@ def test_what_is_chosen_narrows_every_line_that_has_it(page):
 def test_ratios_are_shown_as_percent_with_their_limits():
     shown = BODIES["llm-fleet-pool"]
     saturation = next(widget for widget in shown["widgets"] if widget["properties"].get("title") == "Saturation")["properties"]
-    assert saturation["metrics"][0][0]["expression"].startswith("100 * SEARCH(")
+    searched, made = (metric[0] for metric in saturation["metrics"])
+    assert (searched["visible"], made["expression"], made["label"]) == (False, "100 * m1", "")
     assert [limit["value"] for limit in saturation["annotations"]["horizontal"]] == [100]
     assert saturation["yAxis"]["left"]["label"] == "%"
 
 
 def test_a_rate_does_not_depend_on_the_period_that_cloudwatch_chooses():
-    asked = expression(line("prompt_tokens", Level.POOL, "Sum", per_second=True), {})
-    assert asked == (
-        "RATE(RUNNING_SUM(SEARCH('{LLMFleet,cluster,namespace,pool} MetricName=\"llm_pool_prompt_tokens\"', 'Sum', 60)))"
-    )
+    tokens = line("prompt_tokens", Level.POOL, "Sum", per_second=True)
+    asked = "SEARCH('{LLMFleet,cluster,namespace,pool} MetricName=\"llm_pool_prompt_tokens\"', 'Sum', 60)"
+    assert search(tokens, {}) == asked
+    assert math(tokens, "m1") == "RATE(RUNNING_SUM(m1))"
 
 
 def test_lines_of_one_panel_can_be_told_apart():
     for shown in BODIES.values():
         for widget in shown["widgets"]:
-            labels = [metric[0]["label"] for metric in widget["properties"].get("metrics", ())]
+            labels = [metric[0]["label"] for metric in widget["properties"].get("metrics", ()) if metric[0]["label"]]
             assert len(set(labels)) == len(labels), widget["properties"]["title"]
 
 

@@ -16,8 +16,13 @@ from collector.signals import Level
 
 Labels = tuple[tuple[str, str], ...]
 
-TARGET_LABELS = ("job", "instance")
-"""Labels that tell one exporter from another: Prometheus gives them to what it scrapes."""
+SUBJECT = {
+    Level.POD: "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }}",
+    Level.POOL: "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}",
+    Level.CLUSTER: "Cluster {{ $labels.cluster }}",
+    Level.EXPORTER: "Exporter {{ $labels.instance }}",
+}
+"""How the text of an alert names what it speaks of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +93,15 @@ class AlertRule:
     kept: tuple[str, ...] = ()
     """Labels beyond the level's that the expression keeps."""
 
-    board: str = "llm-pool"
+    hides: bool = False
+    """It speaks of a whole that is away: alerts of what is in it then add nothing."""
+
     told: Check | Burn | None = None
+
+    @property
+    def board(self) -> str:
+        """The board that shows it."""
+        return f"llm-{self.level}"
 
     @property
     def anchor(self) -> str:
@@ -102,6 +114,9 @@ class AlertRule:
         return (*LEVEL_LABELS[self.level], *self.kept, *(label for label, _ in self.labels), "level", "severity")
 
 
+Rules = tuple[RecordingRule | AlertRule, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Rules evaluated together and in order, so that a rule may read those above it of the same instant."""
@@ -109,7 +124,7 @@ class Group:
     name: str
     level: Level
     interval_seconds: int
-    rules: tuple[RecordingRule | AlertRule, ...]
+    rules: Rules
 
 
 def alerts_of(groups: Iterable[Group]) -> tuple[AlertRule, ...]:

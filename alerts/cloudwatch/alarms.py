@@ -28,8 +28,8 @@ _SUPPRESSOR_EXTENSION_SECONDS = 120
 
 _LEVELS = (Level.CLUSTER, Level.POOL)
 _NO_METRIC = {
-    Level.POD: "pods come and go, and an alarm watches named metrics; the PromQL door has it",
-    Level.EXPORTER: "what the exporter says of itself is not sent to CloudWatch as metrics; the PromQL door has it",
+    Level.POD: "pods come and go, and an alarm watches metrics that it names",
+    Level.EXPORTER: "it speaks of the exporter itself, of which CloudWatch has no metrics",
 }
 
 
@@ -139,7 +139,7 @@ def _conditions(alert: _Alert, placing: Placing) -> Iterator[Alarm]:
             "EvaluationPeriods": looked_at,
             "DatapointsToAlarm": breaching,
             "TreatMissingData": condition.missing,
-            "Tags": placing.tags(),
+            "Tags": placing.tags(alert.rule.severity),
         }
         yield Alarm(kind=Kind.METRIC, request=request)
 

@@ -12,6 +12,8 @@ from collector.signals import Level
 MANAGED_BY = ("managed-by", "llm-fleet-exporter")
 """Tag of every alarm that is ours; others are never changed or deleted."""
 
+_SEVERITY = "severity"
+
 LONGEST_NAME = 255
 LONGEST_DESCRIPTION = 1024
 
@@ -34,6 +36,11 @@ class Alarm:
     def name(self) -> str:
         """Unique within an account and region."""
         return str(self.request["AlarmName"])
+
+    @property
+    def severity(self) -> Severity:
+        """That of the alert that it is, or is a part of."""
+        return next(Severity(tag["Value"]) for tag in self.request["Tags"] if tag["Key"] == _SEVERITY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +88,9 @@ class Placing:
             raise ValueError(f"the name of an alarm has at most {LONGEST_NAME} characters, this has {len(name)}: {name}")
         return name
 
-    def tags(self, severity: Severity | None = None) -> list[dict[str, str]]:
-        """Tags of an alarm; one without severity tells nobody by itself."""
-        pairs = [MANAGED_BY, *([("severity", str(severity))] if severity else [])]
-        return [{"Key": key, "Value": value} for key, value in pairs]
+    def tags(self, severity: Severity = Severity.NONE) -> list[dict[str, str]]:
+        """Tags of an alarm."""
+        return [{"Key": key, "Value": value} for key, value in (MANAGED_BY, (_SEVERITY, str(severity)))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,20 @@
 """Alarms as CloudFormation templates, which a stack fills in: one for a cluster, one for a pool, one for the PromQL alarms."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from alerts.cloudwatch.alarms import alarms
 from alerts.cloudwatch.model import Alarm, Kind, Placing, Subject
 from alerts.cloudwatch.promql import promql_alarms
-from alerts.slo import Severity
+from alerts.slo import DEFAULTS, Settings, Severity
 from collector.naming import CLOUDWATCH_NAMESPACE
 from collector.signals import Level
 
 LONGEST_TEMPLATE = 51_200
 """Bytes that CreateStack takes as they are; longer ones have to lie in S3."""
 
+_BUDGET = "BudgetBurn"
 _TYPES = {Kind.METRIC: "AWS::CloudWatch::Alarm", Kind.COMPOSITE: "AWS::CloudWatch::CompositeAlarm"}
 _TOPICS = {Severity.PAGE: "CriticalTopic", Severity.TICKET: "WarningTopic"}
 _SUBJECTS = {
@@ -31,16 +32,31 @@ _NAMES = {
 Template = dict[str, Any]
 
 
-def templates() -> dict[str, Template]:
-    """Every template by name. The one of a pool wants that of its cluster in the same account and region."""
-    placing = Placing(prefix="${Prefix}", namespace="${MetricNamespace}", actions={s: (t,) for s, t in _TOPICS.items()})
+def templates(settings: Settings = DEFAULTS) -> dict[str, Template]:
+    """Every template by name. Those of a pool name alarms of its cluster, which has to be there before."""
+    placing = Placing(
+        settings=settings, prefix="${Prefix}", namespace="${MetricNamespace}", actions={s: (t,) for s, t in _TOPICS.items()}
+    )
     of_subject = {name: alarms([subject], placing) for name, subject in _SUBJECTS.items()}
     clusters = {alarm.name for alarm in of_subject["cluster"]}
     of_pool = [alarm for alarm in of_subject["pool"] if alarm.name not in clusters]
+    budgets = [alarm for alarm in of_pool if _BUDGET in alarm.name]
+    rest = [alarm for alarm in of_pool if _BUDGET not in alarm.name]
     return {
         "cluster": _template("Alarms of one cluster of LLM pools.", of_subject["cluster"]),
-        "pool": _template("Alarms of one LLM pool, beside those of its cluster.", of_pool),
-        "promql": _template("Alarms of all LLM pools, on metrics that came over OTLP.", promql_alarms(placing)[0]),
+        "pool": _template("Alarms of one LLM pool; first the stack of its cluster.", rest),
+        **_by_severity("pool-budgets", "Alarms of one LLM pool's error budgets; first the stack of the pool", budgets),
+        **_by_severity("promql", "Alarms of all LLM pools on metrics that came over OTLP", promql_alarms(placing)[0]),
+    }
+
+
+def _by_severity(name: str, description: str, made: Sequence[Alarm]) -> dict[str, Template]:
+    """Two templates, since one would be too long."""
+    critical = [alarm for alarm in made if alarm.severity == Severity.PAGE]
+    others = [alarm for alarm in made if alarm.severity != Severity.PAGE]
+    return {
+        f"{name}-critical": _template(f"{description}: what wakes somebody.", critical),
+        f"{name}-warning": _template(f"{description}: what can wait.", others),
     }
 
 
@@ -48,7 +64,7 @@ def _template(description: str, made: Iterable[Alarm]) -> Template:
     resources = {_logical(alarm.name): alarm for alarm in made}
     names = {alarm.name: logical for logical, alarm in resources.items()}
     body = {logical: _resource(alarm, names) for logical, alarm in resources.items()}
-    used = {name for name in _NAMES if f"${{{name}}}" in str(body)}
+    used = {name for name in _NAMES if f"${{{name}}}" in str(body) or f"{{'Ref': '{name}'}}" in str(body)}
     topics = {topic: {"Type": "String", "Default": "", "Description": f"ARN of the SNS topic told of {severity} alerts."}
               for severity, topic in _TOPICS.items()}  # fmt: skip
     return {
@@ -80,7 +96,8 @@ def _filled(key: str, value: Any) -> Any:
     if isinstance(value, list):
         return [_filled("", item) for item in value]
     if isinstance(value, str) and "${" in value:
-        return {"Fn::Sub": value}
+        alone = re.fullmatch(r"\$\{(\w+)\}", value)
+        return {"Ref": alone[1]} if alone else {"Fn::Sub": value}
     return value
 
 

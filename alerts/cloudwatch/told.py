@@ -88,10 +88,11 @@ def _share(told: Burn, subject: Subject, namespace: str, window: str, *, least: 
 
 def _number(told: Check, sheet: Sheet) -> str:
     statistic = "Minimum" if told.comparison.startswith(">") else "Maximum"  # each sample of the period has to be beyond
-    part, whole = (
-        " + ".join(_asked(value, sheet, statistic) for value in values) if values else "" for values in (told.values, told.over)
-    )
-    return f"({part}) / ({whole})" if whole else part
+    part = " + ".join(_asked(value, sheet, statistic) for value in told.values)
+    if not told.over:
+        return part
+    whole = " + ".join(_asked(value, sheet, statistic) for value in told.over)
+    return " / ".join(f"({one})" if " + " in one else one for one in (part, whole))
 
 
 def _asked(value: Value, sheet: Sheet, statistic: str) -> str:

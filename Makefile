@@ -57,12 +57,16 @@ type: $(STAMP) ## mypy --strict on collector, exporter, alerts, dashboards
 generate: $(STAMP) ## Write boards, rules and docs/metrics.md from the table
 	@$(BIN)/llm-fleet-exporter render dashboards --out dashboards/generated
 	@$(BIN)/llm-fleet-exporter render alerts --out alerts/generated
+	@$(BIN)/llm-fleet-exporter render cloudwatch-dashboards --out dashboards/generated/cloudwatch
+	@$(BIN)/llm-fleet-exporter render cloudwatch-alarms --out alerts/generated/cloudwatch
 	@$(BIN)/python docs/generate.py docs/metrics.md
 
 check-generated: $(STAMP) ## Fail when generated files are not what the table says
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 		$(BIN)/llm-fleet-exporter render dashboards --out "$$fresh/dashboards" >"$$fresh/log" && \
 		$(BIN)/llm-fleet-exporter render alerts --out "$$fresh/alerts" >>"$$fresh/log" && \
+		$(BIN)/llm-fleet-exporter render cloudwatch-dashboards --out "$$fresh/dashboards/cloudwatch" >>"$$fresh/log" && \
+		$(BIN)/llm-fleet-exporter render cloudwatch-alarms --out "$$fresh/alerts/cloudwatch" >>"$$fresh/log" && \
 		$(BIN)/python docs/generate.py "$$fresh/metrics.md" && \
 		diff -r "$$fresh/dashboards" dashboards/generated && diff -r "$$fresh/alerts" alerts/generated && \
 		diff "$$fresh/metrics.md" docs/metrics.md || \

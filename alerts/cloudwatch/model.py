@@ -1,5 +1,6 @@
 """What an alarm is, what it watches, and what whoever puts it may choose."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -81,6 +82,11 @@ class Placing:
     runbook: str = "alerts/runbook.md"
     actions: Mapping[Severity, tuple[str, ...]] = field(default_factory=dict)
 
+    def speaks_of(self, subject: Subject) -> bool:
+        """Whether the selector of the settings lets a subject through."""
+        chosen = self.settings.chosen(subject.level)
+        return all(_matches(chosen[label], value) for label, value in subject.dimensions if label in chosen)
+
     def name(self, *parts: str) -> str:
         """Name of an alarm. ValueError when AWS would refuse it."""
         name = "/".join((self.prefix, *parts))
@@ -99,3 +105,10 @@ class LeftOut:
 
     alert: str
     reason: str
+
+
+def _matches(text: str, value: str) -> bool:
+    """A matcher as `alerts.promql` takes it, of a value."""
+    if text.startswith(("=~", "!~")):
+        return (re.fullmatch(text[2:], value) is not None) is text.startswith("=~")
+    return value != text[2:] if text.startswith("!=") else value == text.removeprefix("=")

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from exporter.commands.account import NAMESPACE, PREFIX, account, failing, one_of
+from exporter.commands.options import FILE
+from exporter.commands.render import read_settings
 from exporter.commands.result import print_json
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--pool", "pools", multiple=True, metavar="CLUSTER/NAMESPACE/POOL", help="A pool, and its cluster; repeatable.")
 @click.option("--cluster", "clusters", multiple=True, help="A cluster alone; repeatable.")
 @click.option("--promql", is_flag=True, help="PromQL alarms of all pools, for metrics sent over OTLP, instead of metric math.")
+@click.option("--config", "path", default=None, type=FILE, help="Objectives, thresholds and windows (YAML; docs/alerts.md).")
 @click.option("--critical", multiple=True, metavar="ARN", help="Told of critical alerts, such as an SNS topic; repeatable.")
 @click.option("--warning", multiple=True, metavar="ARN", help="Told of warnings; repeatable.")
 @click.option("--runbook-url", default=None, help="Where alerts/runbook.md can be read.")
@@ -41,10 +45,10 @@ def alarms(action: str, pools: tuple[str, ...], clusters: tuple[str, ...], promq
         if not subjects and not promql:
             if action == "print":
                 raise click.UsageError("--print needs --pool CLUSTER/NAMESPACE/POOL or --cluster NAME")
-            subjects = _found(placing.namespace, where)
+            subjects = _found(placing, where)
         made, left = _made(placing, subjects, promql)
-        for one in left:
-            click.echo(f"no alarm for {one.alert}: {one.reason}", err=True)
+        for reason, names in _by_reason(left).items():
+            click.echo(f"no alarm for {', '.join(names)}: {reason}", err=True)
         if action == "print":
             print_json([{"operation": str(alarm.kind), "request": alarm.request} for alarm in made])
         else:
@@ -52,7 +56,13 @@ def alarms(action: str, pools: tuple[str, ...], clusters: tuple[str, ...], promq
 
 
 def _placing(
-    *, critical: tuple[str, ...], warning: tuple[str, ...], runbook_url: str | None, namespace: str, prefix: str
+    *,
+    path: Path | None,
+    critical: tuple[str, ...],
+    warning: tuple[str, ...],
+    runbook_url: str | None,
+    namespace: str,
+    prefix: str,
 ) -> "Placing":
     from alerts.cloudwatch.model import Placing
     from alerts.slo import Severity
@@ -60,7 +70,8 @@ def _placing(
     most = 5  # actions of one alarm
     if len(critical) > most or len(warning) > most:
         raise click.UsageError(f"an alarm tells at most {most} ARNs")
-    placing = Placing(prefix=prefix, namespace=namespace, actions={Severity.PAGE: critical, Severity.TICKET: warning})
+    actions = {Severity.PAGE: critical, Severity.TICKET: warning}
+    placing = Placing(settings=read_settings(path), prefix=prefix, namespace=namespace, actions=actions)
     return placing if runbook_url is None else replace(placing, runbook=runbook_url)
 
 
@@ -86,8 +97,15 @@ def _made(placing: "Placing", subjects: "Sequence[Subject]", promql: bool) -> "t
         raise click.UsageError(str(error)) from None
 
 
-def _found(namespace: str, where: dict[str, str]) -> "list[Subject]":
-    """Pools that send metrics now."""
+def _by_reason(left: "Sequence[LeftOut]") -> dict[str, list[str]]:
+    reasons: dict[str, list[str]] = {}
+    for one in left:
+        reasons.setdefault(one.reason, []).append(one.alert)
+    return reasons
+
+
+def _found(placing: "Placing", where: dict[str, str]) -> "list[Subject]":
+    """Pools that send metrics now and that the settings' selector lets through."""
     from alerts.cloudwatch.model import Subject
     from collector.naming import LEVEL_LABELS, cloudwatch_name
     from collector.signals import Level
@@ -95,10 +113,11 @@ def _found(namespace: str, where: dict[str, str]) -> "list[Subject]":
     from exporter.aws.metrics import sent
 
     labels = LEVEL_LABELS[Level.POOL]
-    found = sent(open_client(**where), namespace, cloudwatch_name("reporting_ratio", Level.POOL), labels)
-    if not found:
-        raise AwsError(f"no pool sent metrics into {namespace} within three hours: name pools by --pool", wrong_usage=True)
-    return [Subject(Level.POOL, values) for values in found]
+    found = sent(open_client(**where), placing.namespace, cloudwatch_name("reporting_ratio", Level.POOL), labels)
+    pools = [pool for pool in (Subject(Level.POOL, values) for values in found) if placing.speaks_of(pool)]
+    if not pools:
+        raise AwsError(f"no pool sent metrics into {placing.namespace} within three hours: name some by --pool", wrong_usage=True)
+    return pools
 
 
 def _put(made: "Sequence[Alarm]", placing: "Placing", prune: bool, where: dict[str, str]) -> None:

@@ -2,11 +2,16 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from collector.naming import CLOUDWATCH_NAMESPACE
 from exporter.commands.options import FILE, OUT
 from exporter.commands.result import report
+
+if TYPE_CHECKING:
+    from alerts.slo import Settings
 
 
 @click.group()
@@ -61,13 +66,41 @@ def render_dashboards(out: Path, form: str, matches: tuple[str, ...], **given: s
 def render_alerts(out: Path, path: Path | None, grafana_url: str, runbook_url: str | None, no_keep_firing_for: bool) -> None:
     """Write the Prometheus rules, and the same for Kubernetes, as a mixin, with an Alertmanager example."""
     from alerts.render import Form, Links, write
+
+    links = Links(grafana=grafana_url) if runbook_url is None else Links(grafana=grafana_url, runbook=runbook_url)
+    settings = read_settings(path)
+    report(lambda: write(out, Form(links=links, keep_firing=not no_keep_firing_for), settings), out)
+
+
+@render.command("cloudwatch-dashboards")
+@OUT
+@click.option("--region", default="us-east-1", show_default=True, help="AWS region of the metrics.")
+@click.option("--namespace", default=CLOUDWATCH_NAMESPACE, show_default=True, help="CloudWatch namespace of the metrics.")
+def render_cloudwatch_dashboards(out: Path, region: str, namespace: str) -> None:
+    """Write CloudWatch dashboard bodies, and Grafana boards that read CloudWatch."""
+    from dashboards.cloudwatch.render import write
+
+    report(lambda: write(out, region=region, namespace=namespace), out)
+
+
+@render.command("cloudwatch-alarms")
+@OUT
+@click.option("--config", "path", default=None, type=FILE, help="Objectives, thresholds and windows (YAML; docs/alerts.md).")
+def render_cloudwatch_alarms(out: Path, path: Path | None) -> None:
+    """Write the CloudWatch alarms as CloudFormation templates."""
+    from alerts.cloudwatch.render import write
+
+    settings = read_settings(path)
+    report(lambda: write(out, settings), out)
+
+
+def read_settings(path: Path | None) -> "Settings":
+    """What users set of the rules, or what ships; a wrong file ends with exit code 2."""
     from alerts.settings import SettingsError, load_settings
     from alerts.slo import DEFAULTS
 
-    links = Links(grafana=grafana_url) if runbook_url is None else Links(grafana=grafana_url, runbook=runbook_url)
     try:
-        settings = DEFAULTS if path is None else load_settings(path)
+        return DEFAULTS if path is None else load_settings(path)
     except SettingsError as error:
         click.echo(str(error), err=True)
         sys.exit(2)
-    report(lambda: write(out, Form(links=links, keep_firing=not no_keep_firing_for), settings), out)

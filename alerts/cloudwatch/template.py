@@ -64,9 +64,10 @@ def _template(description: str, made: Iterable[Alarm]) -> Template:
     resources = {_logical(alarm.name): alarm for alarm in made}
     names = {alarm.name: logical for logical, alarm in resources.items()}
     body = {logical: _resource(alarm, names) for logical, alarm in resources.items()}
-    used = {name for name in _NAMES if f"${{{name}}}" in str(body) or f"{{'Ref': '{name}'}}" in str(body)}
+    text = str(body)
+    used = {name for name in _NAMES if f"${{{name}}}" in text or f"{{'Ref': '{name}'}}" in text}
     topics = {topic: {"Type": "String", "Default": "", "Description": f"ARN of the SNS topic told of {severity} alerts."}
-              for severity, topic in _TOPICS.items()}  # fmt: skip
+              for severity, topic in _TOPICS.items() if topic in text}  # fmt: skip
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": description,

@@ -3,8 +3,10 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
+from collector.signals import Level
 from collector.snapshot import Row
 from exporter.log import say
 from exporter.publish.cloudwatch import emf
@@ -14,7 +16,7 @@ from exporter.publish.cloudwatch.data import Datum, as_parameter, heartbeat, mak
 from exporter.publish.cloudwatch.lease import Lease
 from exporter.publish.cloudwatch.limits import MOST_VALUES, Reason, fault
 from exporter.publish.cloudwatch.settings import Settings
-from exporter.publish.cloudwatch.window import Window, Windows
+from exporter.publish.cloudwatch.window import Place, Window, Windows
 
 _log = logging.getLogger(__name__)
 
@@ -97,11 +99,9 @@ class Feed:
     def _data(self, window: Window, rejected: Counter[str]) -> Iterator[Datum]:
         settings = self._settings
         most_values = emf.MOST_VALUES if settings.emf else MOST_VALUES
-        beat = heartbeat(self._cluster)
-        # A name that no datum may carry is complained about with the data of its level.
-        if fault(beat) is None:
-            yield beat
-        for place, datum in make_data(window, most_values=most_values):
+        cluster = next((labels[0] for _, labels in window.subjects), self._cluster)
+        beat: tuple[Place, Datum] = ((Level.EXPORTER, (cluster,)), heartbeat(cluster))
+        for place, datum in chain([beat], make_data(window, most_values=most_values)):
             reason = fault(datum) or self.active.refusal(place, datum, window.start)
             if reason is None:
                 yield datum

@@ -107,7 +107,13 @@ class Sender:
             return
         if not self._told_refusal:
             self._told_refusal = True
-            say(_log, logging.WARNING, "CloudWatch refused data, said once", metric=data[0]["MetricName"], error=str(error)[:_SAID_CHARACTERS])
+            say(
+                _log,
+                logging.WARNING,
+                "CloudWatch refused data, said once",
+                metric=data[0]["MetricName"],
+                error=str(error)[:_SAID_CHARACTERS],
+            )
         batch.rejected[Reason.REFUSED] += len(data)
         batch.pieces.pop(0)
 

@@ -37,7 +37,7 @@ class Feed:
     def take(self, rows: Iterable[Row], wall: float) -> None:
         """One sample at that Unix time."""
         closed = self._windows.take(rows, wall)
-        self._look_for_lease(wall)
+        self._look_for_lease()
         if closed is None:
             return
         if self._writes:
@@ -54,20 +54,21 @@ class Feed:
             self._note(wall)
         self._lease.release()
 
-    def _look_for_lease(self, wall: float) -> None:
+    def _look_for_lease(self) -> None:
+        wrong = ""
         try:
             held = self._lease.held()
         except OSError as error:
-            held = False
-            if self._writes is not False:
-                say(_log, logging.ERROR, "the lease cannot be had, nothing is written", error=str(error))
+            held, wrong = False, str(error)
         if held and self._writes is False:
-            self._take_over(wall)
+            self._take_over()
+        elif wrong and self._writes is not False:
+            say(_log, logging.ERROR, "the lease cannot be had, nothing is written", error=wrong)
         elif not held and self._writes is not False:
             say(_log, logging.INFO, "another exporter writes to CloudWatch, this one stands by")
         self._writes = held
 
-    def _take_over(self, wall: float) -> None:
+    def _take_over(self) -> None:
         """Go on where the writer before us ended: what it handed over is not written again, what it did not is."""
         until = self._lease.handed_over()
         say(_log, logging.INFO, "this exporter writes to CloudWatch from now on")

@@ -229,17 +229,26 @@ def test_every_signal_has_a_name_and_a_unit_that_the_service_takes() -> None:
 
 
 def test_the_contract_in_the_docs_is_what_is_sent() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "cloudwatch.md").read_text(encoding="utf-8")
-    rows = {
-        match[1]: match
-        for match in re.finditer(r"^\| `([a-z_]+)` \| (\w+) \| (\w+) \| ([^|]*) \| ([^|]*) \|", text, re.MULTILINE)
-    }
-    assert rows.keys() == CLOUDWATCH_SIGNALS
+    text = (Path(__file__).parents[2] / "docs" / "cloudwatch-metrics.md").read_text(encoding="utf-8")
+    written = {}
+    for _, unit, names, dimensions in re.findall(
+        r"^\| (\S+) \| [^|]+ \| (\w+) \| (`llm[^|]+) \| ([^|]*) \|$", text, re.MULTILINE
+    ):
+        for name in re.findall(r"`(\w+)`", names):
+            written[name] = ("Count" if name.endswith(OVERFLOW) else unit, tuple(re.findall(r"`(\w+)`", dimensions)))
+    sent = data(batches(settings(signals=["*"]), [everything()]))
+    assert len(sent) > 60
+    for datum in sent:
+        assert written[datum["MetricName"]] == (datum["Unit"], tuple(one["Name"] for one in datum["Dimensions"]))
     for name in CLOUDWATCH_SIGNALS:
-        row = SIGNALS[name]
-        levels = [level for level in row.levels if level is not Level.POD] + [level for level in row.levels if level is Level.POD]
-        assert rows[name][2] == row.kind
-        assert rows[name][3] == cloudwatch_unit(name, Level.POOL)
-        assert rows[name][4] == (", ".join(f"`{label}`" for label in row.labels) or "-")
-        assert rows[name][5] == ", ".join(sorted(levels))
+        assert f"| **{name}** |" in text
     assert f"`{CLOUDWATCH_NAMESPACE}`" in text
+
+
+def everything() -> Row:
+    """A pool with every signal that a pool can have."""
+    rows = [row for row in SIGNALS.values() if Level.POOL in row.levels]
+    gauges = {(row.name, "|".join("x" for _ in row.labels)): 1.0 for row in rows if row.kind is Kind.GAUGE}
+    counters = {(row.name, "x" if row.labels else ""): 1 for row in rows if row.kind is Kind.COUNTER}
+    full = {row.name: Histogram((), 1, {row.ladder: (1,) * (len(row.ladder) + 1)}) for row in rows if row.ladder}
+    return Row(level=Level.POOL, labels=POOL, gauges=gauges, counters=counters, histograms=full)

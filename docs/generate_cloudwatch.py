@@ -19,10 +19,11 @@ from exporter.publish.cloudwatch.settings import DEFAULT_LEVELS
 
 _HEAD = f"""# CloudWatch: names, units, dimensions
 
-Generated from `collector/signals.py` by `make generate`; do not edit by hand. [cloudwatch.md](cloudwatch.md) says how to read and configure them.
+Generated from `collector/signals.py` by `make generate`; do not edit by hand. [cloudwatch.md](cloudwatch.md) says how to
+configure and read them.
 
-Namespace `{CLOUDWATCH_NAMESPACE}` unless configured. A name, its unit and its dimensions stay what they are as long as the signal is stable
-([metrics.md](metrics.md)). **Bold** signals are sent by default, on the levels {" and ".join(DEFAULT_LEVELS)}.
+Namespace `{CLOUDWATCH_NAMESPACE}` unless configured. A name, its unit and its dimensions stay what they are as long as the
+signal is stable ([metrics.md](metrics.md)). **Bold** signals are sent by default, on the levels {" and ".join(DEFAULT_LEVELS)}.
 
 | kind | in each period | read with |
 |---|---|---|

@@ -47,8 +47,8 @@ def _with_cloudwatch(config: Config, stack: AsyncExitStack) -> Config:
     # The stand-in asks only that requests are signed; nobody's own keys are used, and no proxy.
     os.environ.update(AWS_ACCESS_KEY_ID="demo", AWS_SECRET_ACCESS_KEY="demo", NO_PROXY="127.0.0.1")
     stand_in = stack.enter_context(serving(StandIn(told=lambda received: click.echo("\n".join(describe(received))))))
-    section = {"region": "us-east-1", "endpoint_url": stand_in.url, "period": "10s"}
-    click.echo(f"Each 10 s goes to a stand-in for CloudWatch at {stand_in.url}; what it takes is printed below.\n")
+    section = {"region": "us-east-1", "endpoint_url": stand_in.url, "period": "5s"}
+    click.echo(f"Every 5 s a stand-in for CloudWatch at {stand_in.url} is sent what happened; what it takes is printed below.\n")
     wanted = parse_config(json.dumps({"cluster": config.cluster, "cloudwatch": section}))
     return msgspec.structs.replace(config, cloudwatch=wanted.cloudwatch)
 

@@ -3,8 +3,10 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
+from collector.signals import Level
 from collector.snapshot import Row
 from exporter.log import say
 from exporter.publish.cloudwatch import emf
@@ -14,7 +16,7 @@ from exporter.publish.cloudwatch.data import Datum, as_parameter, heartbeat, mak
 from exporter.publish.cloudwatch.lease import Lease
 from exporter.publish.cloudwatch.limits import MOST_VALUES, Reason, fault
 from exporter.publish.cloudwatch.settings import Settings
-from exporter.publish.cloudwatch.window import Window, Windows
+from exporter.publish.cloudwatch.window import Place, Window, Windows
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +37,7 @@ class Feed:
     def take(self, rows: Iterable[Row], wall: float) -> None:
         """One sample at that Unix time."""
         closed = self._windows.take(rows, wall)
-        self._look_for_lease(wall)
+        self._look_for_lease()
         if closed is None:
             return
         if self._writes:
@@ -52,20 +54,21 @@ class Feed:
             self._note(wall)
         self._lease.release()
 
-    def _look_for_lease(self, wall: float) -> None:
+    def _look_for_lease(self) -> None:
+        wrong = ""
         try:
             held = self._lease.held()
         except OSError as error:
-            held = False
-            if self._writes is not False:
-                say(_log, logging.ERROR, "the lease cannot be had, nothing is written", error=str(error))
+            held, wrong = False, str(error)
         if held and self._writes is False:
-            self._take_over(wall)
+            self._take_over()
+        elif wrong and self._writes is not False:
+            say(_log, logging.ERROR, "the lease cannot be had, nothing is written", error=wrong)
         elif not held and self._writes is not False:
             say(_log, logging.INFO, "another exporter writes to CloudWatch, this one stands by")
         self._writes = held
 
-    def _take_over(self, wall: float) -> None:
+    def _take_over(self) -> None:
         """Go on where the writer before us ended: what it handed over is not written again, what it did not is."""
         until = self._lease.handed_over()
         say(_log, logging.INFO, "this exporter writes to CloudWatch from now on")
@@ -97,11 +100,9 @@ class Feed:
     def _data(self, window: Window, rejected: Counter[str]) -> Iterator[Datum]:
         settings = self._settings
         most_values = emf.MOST_VALUES if settings.emf else MOST_VALUES
-        beat = heartbeat(self._cluster)
-        # A name that no datum may carry is complained about with the data of its level.
-        if fault(beat) is None:
-            yield beat
-        for place, datum in make_data(window, most_values=most_values):
+        cluster = next((labels[0] for _, labels in window.subjects), self._cluster)
+        beat: tuple[Place, Datum] = ((Level.EXPORTER, (cluster,)), heartbeat(cluster))
+        for place, datum in chain([beat], make_data(window, most_values=most_values)):
             reason = fault(datum) or self.active.refusal(place, datum, window.start)
             if reason is None:
                 yield datum

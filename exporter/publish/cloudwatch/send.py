@@ -18,7 +18,7 @@ from botocore.exceptions import (
     CredentialRetrievalError,
     HTTPClientError,
     NoCredentialsError,
-    NoRegionError,
+    ParamValidationError,
     PartialCredentialsError,
     ReadTimeoutError,
     ResponseStreamingError,
@@ -44,6 +44,7 @@ STALE_CREDENTIALS = frozenset({"ExpiredToken", "ExpiredTokenException", "Request
 MOST_REFUSALS = 64
 """Refused requests while the bad data of one batch are sought by halves; beyond it what is left counts as refused."""
 
+_SAID_CHARACTERS = 300
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 15.0
 
 
@@ -106,7 +107,13 @@ class Sender:
             return
         if not self._told_refusal:
             self._told_refusal = True
-            say(_log, logging.WARNING, "CloudWatch refused data, said once", metric=data[0]["MetricName"], error=str(error))
+            say(
+                _log,
+                logging.WARNING,
+                "CloudWatch refused data, said once",
+                metric=data[0]["MetricName"],
+                error=str(error)[:_SAID_CHARACTERS],
+            )
         batch.rejected[Reason.REFUSED] += len(data)
         batch.pieces.pop(0)
 
@@ -118,8 +125,8 @@ class Sender:
             self._client.put_metric_data(Namespace=self._settings.namespace, MetricData=data)
         except ClientError as error:
             raise self._failure_of(error) from error
-        except NoRegionError as error:
-            raise Unsent("configuration", str(error)) from error
+        except ParamValidationError as error:
+            raise _Refused(str(error)) from error
         except (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError, TokenRetrievalError) as error:
             self._client = None
             raise Unsent("credentials", str(error)) from error

@@ -132,3 +132,7 @@ def _matching(key: str, patterns: Iterable[str]) -> Iterator[str]:
             hint = f"did you mean '{near[0]}'?" if near else "docs/metrics.md lists them"
             raise ValueError(f"cloudwatch.{key}[{index}]: no signal is called {pattern!r}; {hint}")
         yield from found
+
+
+DEFAULTS = check(schema.CloudWatch(), Path())
+"""What an empty section means."""

@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
-from collector.snapshot import Row
-from exporter.hub import Hub
+from exporter.hub import Hub, Moment
 from exporter.log import say
 from exporter.publish.cloudwatch.batch import Batch
 from exporter.publish.cloudwatch.emf import EmfWriter
@@ -20,28 +19,25 @@ from exporter.publish.outbox import Outbox, Receipt
 _log = logging.getLogger(__name__)
 SINK = "cloudwatch"
 _LAST_WINDOW_SECONDS, _FLUSH_SECONDS = 0.8, 1.7
-_SWITCH_SECONDS = 0.0005
-"""How soon a busy thread gives way to the loop; Python's own 5 ms would be felt by every answer."""
 
 
 @asynccontextmanager
 async def to_cloudwatch(hub: Hub, settings: Settings, *, full_interval: float) -> AsyncIterator[None]:
     """Publish while the block runs."""
-    sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
     outbox = Outbox(SINK, _send_to(hub, settings), hub.clock, size=settings.max_queued_requests)
     lease = FileLease(settings.lease_file) if settings.lease_file else Alone()
     feed = Feed(settings, hub.state.cluster, lease, outbox.put)
     hub.own.outboxes.append(outbox)
     hub.own.values["cloudwatch_active_metrics"] = lambda: len(feed.active)
     worker = ThreadPoolExecutor(1, thread_name_prefix=SINK)
-    sampling = asyncio.create_task(_sample(hub, settings, feed, worker, settings.sample_interval(full_interval)))
+    sampling = asyncio.create_task(_sample(hub, feed, worker, settings.sample_interval(full_interval)))
     try:
         yield
     finally:
         sampling.cancel()
         with suppress(asyncio.CancelledError):
             await sampling
-        await _end(hub, settings, feed, worker, outbox)
+        await _end(hub, feed, worker, outbox)
 
 
 def _send_to(hub: Hub, settings: Settings) -> Callable[[Batch], Receipt]:
@@ -57,27 +53,27 @@ def _send_to(hub: Hub, settings: Settings) -> Callable[[Batch], Receipt]:
     return sender
 
 
-async def _sample(hub: Hub, settings: Settings, feed: Feed, worker: ThreadPoolExecutor, interval: float) -> None:
+async def _sample(hub: Hub, feed: Feed, worker: ThreadPoolExecutor, interval: float) -> None:
+    """The loop holds the state for a moment; what is made of it is made on the worker's thread."""
     loop = asyncio.get_running_loop()
     while True:
         # A moment after the full interval, so that the sample that ends a window never comes just before its end.
         await asyncio.sleep(interval - hub.clock.now().wall % interval + 0.002)
         try:
-            rows = rows_for(hub, settings)
-            await loop.run_in_executor(worker, feed.take, rows, hub.clock.now().wall)
+            moment, wall = hub.moment(), hub.clock.now().wall
+            await loop.run_in_executor(worker, partial(_take, feed, moment, wall))
         except Exception as error:
             say(_log, logging.ERROR, "a sample for CloudWatch was lost", error=repr(error))
 
 
-def rows_for(hub: Hub, settings: Settings) -> list[Row]:
-    """The present rows of the levels that are sent."""
-    return [row for row in hub.snapshot().rows if row.level in settings.wanted]
+def _take(feed: Feed, moment: Moment, wall: float) -> None:
+    feed.take(moment.snapshot().rows, wall)
 
 
-async def _end(hub: Hub, settings: Settings, feed: Feed, worker: ThreadPoolExecutor, outbox: Outbox[Batch]) -> None:
+async def _end(hub: Hub, feed: Feed, worker: ThreadPoolExecutor, outbox: Outbox[Batch]) -> None:
     """The open window, then all that waits, each within its time."""
-    loop = asyncio.get_running_loop()
-    last = loop.run_in_executor(worker, feed.finish, rows_for(hub, settings), hub.clock.now().wall)
+    moment, wall = hub.moment(), hub.clock.now().wall
+    last = asyncio.get_running_loop().run_in_executor(worker, lambda: feed.finish(moment.snapshot().rows, wall))
     done, _ = await asyncio.wait([last], timeout=_LAST_WINDOW_SECONDS)
     if not done:
         say(_log, logging.WARNING, "the last window for CloudWatch was not ready in time")

@@ -80,9 +80,11 @@ def spread(bounds: Ladder, cumulative: Sequence[int], most: int) -> Spread:
         pins.setdefault(max(math.ceil(point * total), 1), point * total)
     points = [point for bucket, pieces in zip(buckets, _pieces(buckets, most - 2 * len(PINNED)), strict=True)
               for point in _points(bucket, pieces, pins)]  # fmt: skip
+    by_value: dict[float, int] = {}
+    for value, count in points:
+        by_value[value] = by_value.get(value, 0) + count
     overflow = cumulative[-1] - max(*cumulative[:-1], 0)
-    values, counts = zip(*points, strict=True)
-    return Spread(values, counts, overflow, buckets[0].low, buckets[-1].high)
+    return Spread(tuple(by_value), tuple(by_value.values()), overflow, buckets[0].low, buckets[-1].high)
 
 
 def _pieces(buckets: Sequence[Bucket], most: int) -> list[int]:

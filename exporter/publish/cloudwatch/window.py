@@ -77,6 +77,9 @@ class Windows:
         now = {(row.level, row.labels): row for row in rows if row.level in self._wanted}
         start = wall // self._period * self._period
         ends = start != self._start and self._start != -math.inf
+        if now and self._newest and self._newest.keys().isdisjoint(now):
+            # The cluster has another name: its totals are old, and nothing was gained under the new one yet.
+            self._before |= now
         self._newest |= now
         closed = self.close() if ends else None
         self._start = start

@@ -124,6 +124,7 @@ def _alert(objective: Objective, pair: BurnWindow, settings: Settings) -> AlertR
             f"({objective.title}); {objective.budget * 100:g}% may, on average over {settings.budget_window}. "
             f"The limit of this alert is {pair.factor:g} times that."
         ),
+        board_uid="llm-slo",
         told=Burn(objective=objective, window=pair),
     )
 

@@ -93,6 +93,7 @@ class AlertRule:
     kept: tuple[str, ...] = ()
     """Labels beyond the level's that the expression keeps."""
 
+    board_uid: str = ""
     hides: bool = False
     """It speaks of a whole that is away: alerts of what is in it then add nothing."""
 
@@ -100,8 +101,8 @@ class AlertRule:
 
     @property
     def board(self) -> str:
-        """The board that shows it."""
-        return f"llm-{self.level}"
+        """The board that shows it, its level's unless told."""
+        return self.board_uid or f"llm-{self.level}"
 
     @property
     def anchor(self) -> str:

@@ -11,8 +11,12 @@ from alerts.slo import DEFAULTS, Change, Settings
 def groups(settings: Settings) -> tuple[Group, ...]:
     """All rules as settings have them; a group that lost all its rules is left out."""
     burns = tuple(group for objective in settings.objectives for group in burn_groups(objective, settings))
-    parts = (pod.groups, pool.groups, cluster.groups, own.groups, records.groups)
-    built = (*(group for part in parts for group in part(settings)), *burns)
+    below, above = (pod.groups, pool.groups), (cluster.groups, own.groups, records.groups)
+    built = (
+        *(group for part in below for group in part(settings)),
+        *burns,
+        *(group for part in above for group in part(settings)),
+    )
     changed = (replace(group, rules=tuple(_changed(group, settings))) for group in built)
     return tuple(group for group in changed if group.rules)
 

@@ -321,7 +321,7 @@
           "summary": "A pool spends its error budget for time to first token too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 1h took longer than 1 s (time to first token); 1% may, on average over 30d. The limit of this alert is 14.4 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolttftbudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -339,7 +339,7 @@
           "summary": "A pool spends its error budget for time to first token too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 6h took longer than 1 s (time to first token); 1% may, on average over 30d. The limit of this alert is 6 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolttftbudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -357,7 +357,7 @@
           "summary": "A pool spends its error budget for time to first token too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 1d took longer than 1 s (time to first token); 1% may, on average over 30d. The limit of this alert is 3 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolttftbudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -375,7 +375,7 @@
           "summary": "A pool spends its error budget for time to first token too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 3d took longer than 1 s (time to first token); 1% may, on average over 30d. The limit of this alert is 1 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolttftbudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       }
     ]
@@ -399,7 +399,7 @@
           "summary": "A pool spends its error budget for inter-token latency too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the gaps between tokens of the last 1h took longer than 0.1 s (inter-token latency); 1% may, on average over 30d. The limit of this alert is 14.4 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolitlbudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -417,7 +417,7 @@
           "summary": "A pool spends its error budget for inter-token latency too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the gaps between tokens of the last 6h took longer than 0.1 s (inter-token latency); 1% may, on average over 30d. The limit of this alert is 6 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolitlbudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -435,7 +435,7 @@
           "summary": "A pool spends its error budget for inter-token latency too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the gaps between tokens of the last 1d took longer than 0.1 s (inter-token latency); 1% may, on average over 30d. The limit of this alert is 3 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolitlbudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -453,7 +453,7 @@
           "summary": "A pool spends its error budget for inter-token latency too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the gaps between tokens of the last 3d took longer than 0.1 s (inter-token latency); 1% may, on average over 30d. The limit of this alert is 1 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolitlbudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       }
     ]
@@ -477,7 +477,7 @@
           "summary": "A pool spends its error budget for end-to-end latency too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 1h took longer than 40 s (end-to-end latency); 1% may, on average over 30d. The limit of this alert is 14.4 times that.",
           "runbook_url": "alerts/runbook.md#llmpoole2ebudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -495,7 +495,7 @@
           "summary": "A pool spends its error budget for end-to-end latency too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 6h took longer than 40 s (end-to-end latency); 1% may, on average over 30d. The limit of this alert is 6 times that.",
           "runbook_url": "alerts/runbook.md#llmpoole2ebudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -513,7 +513,7 @@
           "summary": "A pool spends its error budget for end-to-end latency too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 1d took longer than 40 s (end-to-end latency); 1% may, on average over 30d. The limit of this alert is 3 times that.",
           "runbook_url": "alerts/runbook.md#llmpoole2ebudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -531,7 +531,7 @@
           "summary": "A pool spends its error budget for end-to-end latency too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 3d took longer than 40 s (end-to-end latency); 1% may, on average over 30d. The limit of this alert is 1 times that.",
           "runbook_url": "alerts/runbook.md#llmpoole2ebudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       }
     ]
@@ -555,7 +555,7 @@
           "summary": "A pool spends its error budget for availability too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 1h failed or were refused (availability); 0.5% may, on average over 30d. The limit of this alert is 14.4 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolavailabilitybudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -573,7 +573,7 @@
           "summary": "A pool spends its error budget for availability too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 6h failed or were refused (availability); 0.5% may, on average over 30d. The limit of this alert is 6 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolavailabilitybudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -591,7 +591,7 @@
           "summary": "A pool spends its error budget for availability too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 1d failed or were refused (availability); 0.5% may, on average over 30d. The limit of this alert is 3 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolavailabilitybudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
@@ -609,7 +609,7 @@
           "summary": "A pool spends its error budget for availability too fast.",
           "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests of the last 3d failed or were refused (availability); 0.5% may, on average over 30d. The limit of this alert is 1 times that.",
           "runbook_url": "alerts/runbook.md#llmpoolavailabilitybudgetburn",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "dashboard_url": "/d/llm-slo?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       }
     ]
@@ -935,92 +935,6 @@
       {
         "record": "pool:llm_kv_cache_usage:ratio",
         "expr": "sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|no_progress\"} * ignoring (state) group_left () llm_pool_kv_cache_usage_ratio)\n/\n(sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|no_progress\"} and ignoring (state) llm_pool_kv_cache_usage_ratio) > 0)"
-      }
-    ]
-  },
-  {
-    "name": "llm_pool_traffic",
-    "interval": "30s",
-    "rules": [
-      {
-        "record": "pool:llm_requests:rate5m",
-        "expr": "sum by (cluster, namespace, pool, outcome) (rate(llm_pool_requests_total[5m]))"
-      },
-      {
-        "record": "pool:llm_prompt_tokens:rate5m",
-        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_prompt_tokens_total[5m]))"
-      },
-      {
-        "record": "pool:llm_generation_tokens:rate5m",
-        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_generation_tokens_total[5m]))"
-      },
-      {
-        "record": "pool:llm_preemptions:rate5m",
-        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_preemptions_total[5m]))"
-      },
-      {
-        "record": "pool:llm_rejected_requests:rate5m",
-        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_rejected_requests_total[5m]))"
-      },
-      {
-        "record": "pool:llm_error:ratio_rate5m",
-        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_requests_total{outcome=\"error\"}[5m])) / (sum by (cluster, namespace, pool) (rate(llm_pool_requests_total[5m])) > 0)"
-      },
-      {
-        "record": "pool:llm_abort:ratio_rate5m",
-        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_requests_total{outcome=\"abort\"}[5m])) / (sum by (cluster, namespace, pool) (rate(llm_pool_requests_total[5m])) > 0)"
-      },
-      {
-        "record": "pool:llm_prefix_cache_hit:ratio_rate5m",
-        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_prefix_cache_hit_tokens_total[5m])) / (sum by (cluster, namespace, pool) (rate(llm_pool_prefix_cache_query_tokens_total[5m])) > 0)"
-      },
-      {
-        "record": "pool:llm_time_to_first_token_seconds_bucket:rate5m",
-        "expr": "sum by (le, cluster, namespace, pool) (rate(llm_pool_time_to_first_token_seconds_bucket[5m]))"
-      },
-      {
-        "record": "pool:llm_time_to_first_token_seconds:p50_rate5m",
-        "expr": "histogram_quantile(0.5, pool:llm_time_to_first_token_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "pool:llm_time_to_first_token_seconds:p95_rate5m",
-        "expr": "histogram_quantile(0.95, pool:llm_time_to_first_token_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "pool:llm_time_to_first_token_seconds:p99_rate5m",
-        "expr": "histogram_quantile(0.99, pool:llm_time_to_first_token_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "pool:llm_inter_token_latency_seconds_bucket:rate5m",
-        "expr": "sum by (le, cluster, namespace, pool) (rate(llm_pool_inter_token_latency_seconds_bucket[5m]))"
-      },
-      {
-        "record": "pool:llm_inter_token_latency_seconds:p50_rate5m",
-        "expr": "histogram_quantile(0.5, pool:llm_inter_token_latency_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "pool:llm_inter_token_latency_seconds:p95_rate5m",
-        "expr": "histogram_quantile(0.95, pool:llm_inter_token_latency_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "pool:llm_inter_token_latency_seconds:p99_rate5m",
-        "expr": "histogram_quantile(0.99, pool:llm_inter_token_latency_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "pool:llm_end_to_end_latency_seconds_bucket:rate5m",
-        "expr": "sum by (le, cluster, namespace, pool) (rate(llm_pool_end_to_end_latency_seconds_bucket[5m]))"
-      },
-      {
-        "record": "pool:llm_end_to_end_latency_seconds:p50_rate5m",
-        "expr": "histogram_quantile(0.5, pool:llm_end_to_end_latency_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "pool:llm_end_to_end_latency_seconds:p95_rate5m",
-        "expr": "histogram_quantile(0.95, pool:llm_end_to_end_latency_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "pool:llm_end_to_end_latency_seconds:p99_rate5m",
-        "expr": "histogram_quantile(0.99, pool:llm_end_to_end_latency_seconds_bucket:rate5m)"
       }
     ]
   },
@@ -1818,6 +1732,92 @@
         "labels": {
           "slo": "availability"
         }
+      }
+    ]
+  },
+  {
+    "name": "llm_pool_traffic",
+    "interval": "30s",
+    "rules": [
+      {
+        "record": "pool:llm_requests:rate5m",
+        "expr": "sum by (cluster, namespace, pool, outcome) (rate(llm_pool_requests_total[5m]))"
+      },
+      {
+        "record": "pool:llm_prompt_tokens:rate5m",
+        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_prompt_tokens_total[5m]))"
+      },
+      {
+        "record": "pool:llm_generation_tokens:rate5m",
+        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_generation_tokens_total[5m]))"
+      },
+      {
+        "record": "pool:llm_preemptions:rate5m",
+        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_preemptions_total[5m]))"
+      },
+      {
+        "record": "pool:llm_rejected_requests:rate5m",
+        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_rejected_requests_total[5m]))"
+      },
+      {
+        "record": "pool:llm_error:ratio_rate5m",
+        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_requests_total{outcome=\"error\"}[5m])) / (sum by (cluster, namespace, pool) (rate(llm_pool_requests_total[5m])) > 0)"
+      },
+      {
+        "record": "pool:llm_abort:ratio_rate5m",
+        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_requests_total{outcome=\"abort\"}[5m])) / (sum by (cluster, namespace, pool) (rate(llm_pool_requests_total[5m])) > 0)"
+      },
+      {
+        "record": "pool:llm_prefix_cache_hit:ratio_rate5m",
+        "expr": "sum by (cluster, namespace, pool) (rate(llm_pool_prefix_cache_hit_tokens_total[5m])) / (sum by (cluster, namespace, pool) (rate(llm_pool_prefix_cache_query_tokens_total[5m])) > 0)"
+      },
+      {
+        "record": "pool:llm_time_to_first_token_seconds_bucket:rate5m",
+        "expr": "sum by (le, cluster, namespace, pool) (rate(llm_pool_time_to_first_token_seconds_bucket[5m]))"
+      },
+      {
+        "record": "pool:llm_time_to_first_token_seconds:p50_rate5m",
+        "expr": "histogram_quantile(0.5, pool:llm_time_to_first_token_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "pool:llm_time_to_first_token_seconds:p95_rate5m",
+        "expr": "histogram_quantile(0.95, pool:llm_time_to_first_token_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "pool:llm_time_to_first_token_seconds:p99_rate5m",
+        "expr": "histogram_quantile(0.99, pool:llm_time_to_first_token_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "pool:llm_inter_token_latency_seconds_bucket:rate5m",
+        "expr": "sum by (le, cluster, namespace, pool) (rate(llm_pool_inter_token_latency_seconds_bucket[5m]))"
+      },
+      {
+        "record": "pool:llm_inter_token_latency_seconds:p50_rate5m",
+        "expr": "histogram_quantile(0.5, pool:llm_inter_token_latency_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "pool:llm_inter_token_latency_seconds:p95_rate5m",
+        "expr": "histogram_quantile(0.95, pool:llm_inter_token_latency_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "pool:llm_inter_token_latency_seconds:p99_rate5m",
+        "expr": "histogram_quantile(0.99, pool:llm_inter_token_latency_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "pool:llm_end_to_end_latency_seconds_bucket:rate5m",
+        "expr": "sum by (le, cluster, namespace, pool) (rate(llm_pool_end_to_end_latency_seconds_bucket[5m]))"
+      },
+      {
+        "record": "pool:llm_end_to_end_latency_seconds:p50_rate5m",
+        "expr": "histogram_quantile(0.5, pool:llm_end_to_end_latency_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "pool:llm_end_to_end_latency_seconds:p95_rate5m",
+        "expr": "histogram_quantile(0.95, pool:llm_end_to_end_latency_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "pool:llm_end_to_end_latency_seconds:p99_rate5m",
+        "expr": "histogram_quantile(0.99, pool:llm_end_to_end_latency_seconds_bucket:rate5m)"
       }
     ]
   },

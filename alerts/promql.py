@@ -60,6 +60,16 @@ def increase_of(name: str, level: Level, *, window: str, by: Iterable[str] | Non
     return _grown("increase", name, level, window, by, matchers)
 
 
+def increases_of(*parts: tuple[str, Mapping[str, str]], level: Level, window: str, by: Iterable[str] | None = None) -> str:
+    """Events of several counters together, each with its matchers; one that is absent adds nothing."""
+    rows = [find(name, level) for name, _ in parts]
+    if len({row.labels for row in rows}) < len(rows):
+        # `or` would drop what stands under the same labels on its left.
+        raise TypeError(f"increases_of wants counters whose own labels differ: {', '.join(row.name for row in rows)}")
+    grown = [_growing("increase", name, level, window, matchers) for name, matchers in parts]
+    return _aggregate("sum", rows[0], level, by, " or ".join(grown))
+
+
 def within_of(name: str, level: Level, bound: float, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
     """Observations at or below a bound over the window. ValueError for a bound off the published ladder."""
     row = _histogram("within_of", name, level)
@@ -112,12 +122,15 @@ def share_of(name: str, level: Level, *, window: str, by: Iterable[str] | None =
 
 
 def _grown(function: str, name: str, level: Level, window: str, by: Iterable[str] | None, matchers: Mapping[str, str]) -> str:
+    return _aggregate("sum", find(name, level), level, by, _growing(function, name, level, window, matchers))
+
+
+def _growing(function: str, name: str, level: Level, window: str, matchers: Mapping[str, str]) -> str:
     row = find(name, level)
     if row.kind not in (Kind.COUNTER, Kind.HISTOGRAM):
         raise _wrong_kind(f"{function}_of", "a counter or histogram", row, level)
     part = "_count" if row.kind is Kind.HISTOGRAM else ""
-    series = f"{metric(name, level)}{part}{_braces(row, level, matchers)}"
-    return _aggregate("sum", row, level, by, f"{function}({series}[{_window(window)}])")
+    return f"{function}({metric(name, level)}{part}{_braces(row, level, matchers)}[{_window(window)}])"
 
 
 def _aggregate(how: str, row: Signal, level: Level, by: Iterable[str] | None, series: str) -> str:

@@ -5,7 +5,8 @@ from typing import Any
 
 import promql_parser
 
-from alerts.rules import alerting_rules, recording_rules
+from alerts.model import alerts_of, records_of
+from alerts.rules import GROUPS
 from collector.naming import LEVEL_LABELS, families, label_names, prometheus_name
 from collector.signals import Kind, Level
 
@@ -55,7 +56,7 @@ def descend(node: Any) -> Iterator[Any]:
 
 def labels_of(name: str) -> set[str]:
     if name == "ALERTS":
-        return {label for rule in alerting_rules() for label in rule.carried} | {"alertname", "alertstate"}
+        return {label for rule in alerts_of(GROUPS) for label in rule.carried} | {"alertname", "alertstate"}
     if name in SERIES:
         row, level = SERIES[name]
         # Prometheus adds it to every series; by it exporters are told apart and found in a cluster.
@@ -63,6 +64,6 @@ def labels_of(name: str) -> set[str]:
         return {*label_names(row, level), *scraped, *(("le",) if name.endswith("_bucket") else ())}
     if name in OWN_PROCESS:
         return {"instance"}
-    rule = next((rule for rule in recording_rules() if rule.name == name), None)
+    rule = next((rule for rule in records_of(GROUPS) if rule.name == name), None)
     assert rule, f"{name} is neither published nor recorded"
     return {*LEVEL_LABELS[rule.name.partition(":")[0]], *(label for label, _ in rule.labels)}

@@ -97,7 +97,7 @@ def test_with_everything_chosen_every_query_finds_something(asked: Asked, boards
             found = asked.finds(expression, chosen)
             if not found and not unfed(expression) and (uid, title) not in SILENT:
                 empty.append((uid, title, expression))
-        for expression in (*(one["expr"] for one in board["annotations"]["list"]), *(query for _, query in words(board))):
+        for expression in (*(one["expr"] for one in board["annotations"]["list"]), *(one for _, one in words(board))):
             asked.finds(expression, chosen)
     assert not empty
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import promql_parser
 import pytest
 
-from alerts.rules import alerting_rules, recording_rules
+from alerts.model import alerts_of, records_of
+from alerts.rules import GROUPS
 from collector.naming import LEVEL_LABELS, bound_label
 from collector.signals import Kind
 from dashboards.boards import BOARDS
@@ -15,7 +16,7 @@ from tests.promql import SERIES, children, descend, labels_of, parsed, selectors
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    for rule in (*recording_rules(), *alerting_rules()):
+    for rule in (*records_of(GROUPS), *alerts_of(GROUPS)):
         yield rule.name, rule.expression
     for board in BOARDS:
         body = drawn(board)
@@ -101,7 +102,7 @@ def kept(node) -> set[str] | None:
     return found[0] if found else None
 
 
-@pytest.mark.parametrize("rule", alerting_rules(), ids=lambda rule: f"{rule.name}{dict(rule.labels)}")
+@pytest.mark.parametrize("rule", alerts_of(GROUPS), ids=lambda rule: f"{rule.name}{dict(rule.labels)}")
 def test_an_alert_keeps_the_labels_of_its_level_and_its_texts_use_no_other(rule):
     assert kept(parsed(rule.expression)) >= set(LEVEL_LABELS[rule.level])
     used = set(re.findall(r"\$labels\.(\w+)", rule.description))
@@ -110,7 +111,7 @@ def test_an_alert_keeps_the_labels_of_its_level_and_its_texts_use_no_other(rule)
     assert "{{" not in rule.summary
 
 
-@pytest.mark.parametrize("rule", alerting_rules(), ids=lambda rule: f"{rule.name}{dict(rule.labels)}")
+@pytest.mark.parametrize("rule", alerts_of(GROUPS), ids=lambda rule: f"{rule.name}{dict(rule.labels)}")
 def test_an_alert_compares(rule):
     binary = [node for node in descend(parsed(rule.expression)) if isinstance(node, promql_parser.BinaryExpr)]
     assert any(str(node.op) in (">", ">=", "<", "<=", "==", "!=") for node in binary)

@@ -15,6 +15,9 @@ RATE_INTERVAL = "$__rate_interval"
 
 _WINDOW = re.compile(r"(\d+(ms|[smhdwy]))+|\$__(rate_interval|interval|range)")
 
+_SCRAPED = ("instance",)
+"""Labels that Prometheus gives to what it scrapes, by which exporters' own series are told apart."""
+
 
 def selector(name: str, level: Level, **matchers: str) -> str:
     """Instant selector of a gauge or info family. TypeError for what only grows."""
@@ -57,6 +60,16 @@ def increase_of(name: str, level: Level, *, window: str, by: Iterable[str] | Non
     return _grown("increase", name, level, window, by, matchers)
 
 
+def increases_of(*parts: tuple[str, Mapping[str, str]], level: Level, window: str, by: Iterable[str] | None = None) -> str:
+    """Events of several counters together, each with its matchers; one that is absent adds nothing."""
+    rows = [find(name, level) for name, _ in parts]
+    if len({row.labels for row in rows}) < len(rows):
+        # `or` would drop what stands under the same labels on its left.
+        raise TypeError(f"increases_of wants counters whose own labels differ: {', '.join(row.name for row in rows)}")
+    grown = [_growing("increase", name, level, window, matchers) for name, matchers in parts]
+    return _aggregate("sum", rows[0], level, by, " or ".join(grown))
+
+
 def within_of(name: str, level: Level, bound: float, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
     """Observations at or below a bound over the window. ValueError for a bound off the published ladder."""
     row = _histogram("within_of", name, level)
@@ -68,14 +81,32 @@ def within_of(name: str, level: Level, bound: float, *, window: str, by: Iterabl
 
 
 def quantile_of(
-    quantile: float, name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str
+    quantile: float | str, name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str
 ) -> str:
-    """Quantile of a histogram over the window; buckets are added first, as quantiles cannot be combined."""
+    """Quantile of a histogram over the window, a number or a variable of Grafana; buckets are added first, as quantiles
+    cannot be combined."""
     row = _histogram("quantile_of", name, level)
     series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
     kept = ("le", *(LEVEL_LABELS[level] if by is None else by))
     buckets = _aggregate("sum", row, level, kept, f"rate({series}[{_window(window)}])")
-    return f"histogram_quantile({quantile:g}, {buckets})"
+    return f"histogram_quantile({quantile if isinstance(quantile, str) else format(quantile, 'g')}, {buckets})"
+
+
+def buckets_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """Observations at or below each bound of a histogram over the window, by `le` and the labels `by` (the level's)."""
+    row = _histogram("buckets_of", name, level)
+    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
+    kept = ("le", *(LEVEL_LABELS[level] if by is None else by))
+    return _aggregate("sum", row, level, kept, f"increase({series}[{_window(window)}])")
+
+
+def slope_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """How fast an additive gauge grows over the window, per second."""
+    row = find(name, level)
+    if row.kind is not Kind.GAUGE or not _summable(row):
+        raise _wrong_kind("slope_of", "a gauge that adds up", row, level)
+    series = selector(name, level, **matchers)
+    return _aggregate("sum", row, level, by, f"deriv({series}[{_window(window)}])")
 
 
 def share_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
@@ -91,12 +122,15 @@ def share_of(name: str, level: Level, *, window: str, by: Iterable[str] | None =
 
 
 def _grown(function: str, name: str, level: Level, window: str, by: Iterable[str] | None, matchers: Mapping[str, str]) -> str:
+    return _aggregate("sum", find(name, level), level, by, _growing(function, name, level, window, matchers))
+
+
+def _growing(function: str, name: str, level: Level, window: str, matchers: Mapping[str, str]) -> str:
     row = find(name, level)
     if row.kind not in (Kind.COUNTER, Kind.HISTOGRAM):
         raise _wrong_kind(f"{function}_of", "a counter or histogram", row, level)
     part = "_count" if row.kind is Kind.HISTOGRAM else ""
-    series = f"{metric(name, level)}{part}{_braces(row, level, matchers)}"
-    return _aggregate("sum", row, level, by, f"{function}({series}[{_window(window)}])")
+    return f"{function}({metric(name, level)}{part}{_braces(row, level, matchers)}[{_window(window)}])"
 
 
 def _aggregate(how: str, row: Signal, level: Level, by: Iterable[str] | None, series: str) -> str:
@@ -122,6 +156,7 @@ def _matcher(text: str) -> tuple[str, str]:
 
 def _known(label: str, row: Signal, level: Level) -> None:
     labels = label_names(row, level) + (("le",) if row.kind is Kind.HISTOGRAM else ())
+    labels += _SCRAPED if level is Level.EXPORTER else ()
     if label not in labels:
         raise KeyError(f"{row.name} has no label {label!r} at level {level}; it has {', '.join(labels)}")
 

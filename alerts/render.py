@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from alerts.durations import show
 from alerts.model import AlertRule, Group, RecordingRule
 from alerts.rules import GROUPS
 from collector.naming import LEVEL_LABELS
@@ -46,12 +47,12 @@ def _record_body(rule: RecordingRule) -> dict[str, Any]:
 
 def _alert_body(rule: AlertRule, links: Links) -> dict[str, Any]:
     body: dict[str, Any] = {"alert": rule.name, "expr": rule.expression}
-    waits = {"for": rule.pending, "keep_firing_for": rule.keep_firing}
+    waits = {"for": rule.pending_seconds, "keep_firing_for": rule.keep_firing_seconds}
     return (
         body
-        | {key: wait for key, wait in waits.items() if wait}
+        | {key: show(wait) for key, wait in waits.items() if wait}
         | {
-            "labels": dict(rule.labels) | {"severity": str(rule.severity)},
+            "labels": dict(rule.labels) | {"level": str(rule.level), "severity": str(rule.severity)},
             "annotations": {
                 "summary": rule.summary,
                 "description": rule.description,

@@ -1,13 +1,11 @@
 """Every rule there is. Files, annotations and links are made of them by `alerts.render`."""
 
 from alerts.burn import burn_groups
-from alerts.model import AlertRule, Group, RecordingRule, recorded
+from alerts.model import AlertRule, Check, Group, RecordingRule, Value, recorded
 from alerts.promql import fold_of, on, selector
-from alerts.slo import THRESHOLDS, TTFT, Severity
+from alerts.slo import DEFAULTS, THRESHOLDS, Settings, Severity
 from collector.naming import metric
 from collector.signals import Level
-
-OBJECTIVES = (TTFT,)
 
 
 def _freshness() -> Group:
@@ -52,8 +50,9 @@ def _saturation() -> Group:
         level=Level.POOL,
         expression=f"{full}\nor\n(\n  {was_full}\n  and {on(Level.POOL)}\n  {reporting} < {reported}\n)",
         severity=Severity.PAGE,
-        pending="2m",
-        keep_firing="2m",
+        pending_seconds=120,
+        keep_firing_seconds=120,
+        told=Check(values=(Value(signal="saturation_ratio"),), comparison=">=", limit=THRESHOLDS.saturation_ratio),
         summary="A pool has no room: requests queue in the engines.",
         description=(
             "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} is loaded to "
@@ -63,18 +62,11 @@ def _saturation() -> Group:
     return Group(name="llm_pool_saturation", level=Level.POOL, interval_seconds=15, rules=(saturated,))
 
 
-GROUPS: tuple[Group, ...] = (
-    _freshness(),
-    _saturation(),
-    *(group for objective in OBJECTIVES for group in burn_groups(objective)),
-)
+def groups(settings: Settings) -> tuple[Group, ...]:
+    """All rules as settings have them."""
+    burns = (group for objective in settings.objectives for group in burn_groups(objective, settings))
+    return (_freshness(), _saturation(), *burns)
 
 
-def alerting_rules() -> list[AlertRule]:
-    """Every alerting rule, in order."""
-    return [rule for group in GROUPS for rule in group.rules if isinstance(rule, AlertRule)]
-
-
-def recording_rules() -> list[RecordingRule]:
-    """Every recording rule, in order."""
-    return [rule for group in GROUPS for rule in group.rules if isinstance(rule, RecordingRule)]
+GROUPS: tuple[Group, ...] = groups(DEFAULTS)
+"""The rules that ship."""

@@ -12,10 +12,12 @@ from exporter.publish.prometheus import Format
 from tests.real import programs
 from tests.real.frozen import FrozenPage, serve
 from tests.real.isolated import Isolated, start_isolated
-from tests.real.running import Running, free_port, program, running
+from tests.real.promapi import vector
+from tests.real.running import Running, free_port, program, running, wait_until
 
 ROOT = Path(__file__).parents[2]
 DEMO_SPEED = 4
+ENOUGH_SCRAPES = 20
 NewFolder = pytest.TempPathFactory
 
 
@@ -61,6 +63,14 @@ def prometheus(request: pytest.FixtureRequest, demo_job: dict[str, object], tmp_
     """Prometheus 2 and 3, each scraping the demo."""
     with programs.start_prometheus(request.param, [demo_job], tmp_path_factory.mktemp("prometheus")) as prometheus:
         yield prometheus
+
+
+@pytest.fixture(scope="session")
+def fed(prometheus: Running) -> Running:
+    """Prometheus after enough scrapes for rates."""
+    enough = f'count_over_time(up{{job="llm-fleet"}}[10m]) >= {ENOUGH_SCRAPES}'
+    wait_until(lambda: vector(prometheus, enough), 90, f"{ENOUGH_SCRAPES} scrapes")
+    return prometheus
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from alerts.model import alerts_of, records_of
 from alerts.render import Links, write
-from alerts.rules import GROUPS, OBJECTIVES, alerting_rules, recording_rules
-from alerts.slo import BURN_WINDOWS, LatencyObjective, Severity
+from alerts.rules import GROUPS
+from alerts.slo import BURN_WINDOWS, OBJECTIVES, LatencyObjective, Severity
 from dashboards.boards import BOARDS
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +24,7 @@ def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_no_two_rules_have_one_name_and_labels():
-    rules = [(rule.name, rule.labels) for rule in (*alerting_rules(), *recording_rules())]
+    rules = [(rule.name, rule.labels) for rule in (*alerts_of(GROUPS), *records_of(GROUPS))]
     assert len(set(rules)) == len(rules)
     names = [group.name for group in GROUPS]
     assert len(set(names)) == len(names)
@@ -31,7 +32,7 @@ def test_no_two_rules_have_one_name_and_labels():
 
 def test_every_alert_has_a_section_in_the_runbook_and_every_section_an_alert():
     headings = re.findall(r"^## (\w+)$", (ROOT / "alerts/runbook.md").read_text(), re.MULTILINE)
-    assert [heading.lower() for heading in headings] == list(dict.fromkeys(rule.anchor for rule in alerting_rules()))
+    assert [heading.lower() for heading in headings] == list(dict.fromkeys(rule.anchor for rule in alerts_of(GROUPS)))
 
 
 def test_every_section_of_the_runbook_says_what_it_must():
@@ -43,7 +44,7 @@ def test_every_section_of_the_runbook_says_what_it_must():
 
 def test_every_alert_is_in_the_docs_and_points_to_a_board_there_is():
     docs = (ROOT / "docs/alerts.md").read_text()
-    for rule in alerting_rules():
+    for rule in alerts_of(GROUPS):
         assert f"`{rule.name}`" in docs
         assert rule.board in {board.uid for board in BOARDS}
 
@@ -57,7 +58,7 @@ def test_links_take_the_roots_they_are_given(tmp_path):
     links = Links(grafana="https://grafana.example/", runbook="https://wiki.example/runbook")
     files = [yaml.safe_load(path.read_text()) for path in write(tmp_path, links)]
     alerts = [rule for file in files for group in file["groups"] for rule in group["rules"] if "alert" in rule]
-    assert len(alerts) == len(alerting_rules())
+    assert len(alerts) == len(alerts_of(GROUPS))
     for rule in alerts:
         notes = rule["annotations"]
         assert notes["runbook_url"] == f"https://wiki.example/runbook#{rule['alert'].lower()}"
@@ -68,11 +69,12 @@ def test_an_objective_is_refused_off_the_ladder_and_for_what_is_no_histogram():
     def objective(signal="time_to_first_token_seconds", bound_seconds=1.0, share=0.99):
         return LatencyObjective(
             slug="x",
+            word="X",
             title="x",
             signal=signal,
             bound_seconds=bound_seconds,
             objective=share,
-            minimum_requests=1,
+            minimum_events=1,
         )
 
     assert objective().budget == 0.01
@@ -85,8 +87,14 @@ def test_an_objective_is_refused_off_the_ladder_and_for_what_is_no_histogram():
 
 
 def test_shipped_bounds_are_exact_on_every_engine():
-    shared = {"time_to_first_token_seconds": {0.1, 1.0, 10.0, 20.0, 40.0, 80.0}}  # vLLM's and SGLang's defaults
-    for objective in OBJECTIVES:
+    shared = {  # of vLLM's and SGLang's defaults
+        "time_to_first_token_seconds": {0.1, 1.0, 10.0, 20.0, 40.0, 80.0},
+        "inter_token_latency_seconds": {0.01, 0.025, 0.1, 0.2, 0.4, 1.0},
+        "end_to_end_latency_seconds": {0.8, 1.0, 2.0, 10.0, 20.0, 40.0, 60.0},
+    }
+    latencies = [objective for objective in OBJECTIVES if isinstance(objective, LatencyObjective)]
+    assert len(latencies) == 3
+    for objective in latencies:
         assert objective.bound_seconds in shared[objective.signal]
 
 
@@ -114,7 +122,7 @@ def test_promtool_sees_the_alerts_fire_when_they_should(path):
 
 def test_every_alert_has_rule_tests_that_fire_and_that_do_not():
     texts = [path.read_text() for path in (ROOT / "tests/rules").glob("*.yaml")]
-    for rule in alerting_rules():
+    for rule in alerts_of(GROUPS):
         own = [text for text in texts if f"alertname: {rule.name}" in text]
         assert any("exp_alerts:" in text for text in own), rule.name
         assert any(re.search(rf"eval_time: \w+, alertname: {rule.name}}}", text) for text in own), rule.name

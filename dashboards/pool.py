@@ -1,8 +1,8 @@
 """The board of pools: how is this model served?"""
 
-from alerts.burn import error_ratio
+from alerts.burn import budget_left
 from alerts.promql import RATE_INTERVAL, fold_of, increase_of, within_of
-from alerts.slo import BUDGET_WINDOW, TTFT
+from alerts.slo import BUDGET_WINDOW, E2E, ITL, OBJECTIVES, TTFT, LatencyObjective
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
 from dashboards.kinds import (
@@ -11,6 +11,7 @@ from dashboards.kinds import (
     BUDGET,
     ERRORS,
     FULL,
+    GOOD,
     IMBALANCE,
     KV_CACHE,
     OUTCOME_COLORS,
@@ -41,7 +42,7 @@ def _now() -> Row:
     errors = _HERE.share("error_ratio", by=())
     saturation = _HERE.gauge("max", "saturation_ratio", by=())
     reporting = _HERE.gauge("min", "reporting_ratio", by=())
-    budget = Query(f"1 - max({error_ratio(TTFT, BUDGET_WINDOW, **_CHOSEN)}) / {TTFT.budget:g}")
+    budget = Query(f"min({budget_left(TTFT, **_CHOSEN)})")
     return Row(
         title="Now",
         panels=(
@@ -67,23 +68,31 @@ def _latency(title: str, name: str, text: str, anchor: str, *limits: Limit) -> P
 
 
 def _latencies() -> Row:
-    first = f"Arrival to first token. The objective: {TTFT.objective * 100:g}% of requests below the line."
-    between = "Gap between successive outputs of one request."
-    whole = "Arrival to last token; grows with the length of answers."
-    within = within_of(TTFT.signal, Level.POOL, TTFT.bound_seconds, window=RATE_INTERVAL, **_CHOSEN)
-    all_of_them = increase_of(TTFT.signal, Level.POOL, window=RATE_INTERVAL, **_CHOSEN)
-    good = Query(f"{within} / ({all_of_them} > 0)", who(Level.POOL))
+    judged = tuple(one for one in OBJECTIVES if isinstance(one, LatencyObjective))
+    bounds = {one.signal: Limit(one.bound_seconds, BAD) for one in judged}
+    shares = []
+    for one in judged:
+        within = within_of(one.signal, Level.POOL, one.bound_seconds, window=RATE_INTERVAL, **_CHOSEN)
+        whole = increase_of(one.signal, Level.POOL, window=RATE_INTERVAL, **_CHOSEN)
+        shares.append(Query(f"{within} / ({whole} > 0)", f"{who(Level.POOL)} {one.slug}"))
+    told = ", ".join(f"{one.title} {one.bound_seconds:g} s" for one in judged)
     spread = "How many requests had their first token how soon: two bands are two kinds of requests, which a quantile hides."
+    parts = (
+        ("Time to first token", TTFT.signal,
+         f"Arrival to first token. The objective: {TTFT.objective * 100:g}% of requests below the line."),
+        ("Inter-token latency", ITL.signal, "Gap between successive outputs of one request. The line is the objective's bound."),
+        ("End-to-end latency", E2E.signal, "Arrival to last token; grows with the length of answers. The line is the objective's "
+         "bound."),
+    )  # fmt: skip
     return Row(
         title="Latency: what users feel",
         panels=(
-            _latency("Time to first token", TTFT.signal, first, "time-to-first-token", _BOUND),
-            _latency("Inter-token latency", "inter_token_latency_seconds", between, "inter-token-latency"),
-            _latency("End-to-end latency", "end_to_end_latency_seconds", whole, "end-to-end-latency"),
+            *(_latency(title, name, text, title.lower().replace(" ", "-"), bounds[name]) for title, name, text in parts),
             Panel("Time to first token, all requests", spread, "time-to-first-token", draw=Draw.HEATMAP,
                   queries=(_HERE.buckets(TTFT.signal),), unit="s", width=12),
-            Panel("Goodput", f"Share of requests with a first token within {TTFT.bound_seconds:g} s; the line is the objective.",
-                  "goodput", queries=(good,), unit="percentunit", limits=(Limit(TTFT.objective, "green"),), top=1.0, width=12),
+            Panel("Goodput", f"Share of events within the bounds of the objectives ({told}). The line is the objective.",
+                  "goodput", queries=tuple(shares), unit="percentunit", limits=(Limit(TTFT.objective, GOOD),), top=1.0,
+                  width=12),
         ),
     )  # fmt: skip
 

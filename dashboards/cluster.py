@@ -79,7 +79,7 @@ def _pools() -> Row:
         Link(title="This pool", board="llm-pool", column="pool"),
         Link(title="Its adapters", board="llm-adapters", column="pool"),
     )
-    table = Panel("Pools now", text, "pools", draw=Draw.TABLE, queries=columns, links=links, width=24, height=9)
+    table = Panel("Pools now", text, "pools", draw=Draw.TABLE, queries=columns, links=links, first=("pool",), width=24, height=9)
     return Row(title="Pools: which one needs attention", panels=(table,))
 
 
@@ -157,7 +157,8 @@ def _pods() -> Row:
             Panel("Pods over time", "Known pods by state. Only fresh, warming and no_progress ones carry load numbers.", "pods",
                   draw=Draw.STACK, queries=(over_time,), colors=STATE_COLORS, width=12),
             Panel("Pods in trouble", "Pods that are silent, stuck or leaving, and the age of their last good sample.", "pods",
-                  draw=Draw.TABLE, queries=columns, links=(link,), silent="none: every pod reports", width=12),
+                  draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"), colors=STATE_COLORS,
+                  silent="none: every pod reports", width=12),
         ),
     )  # fmt: skip
 

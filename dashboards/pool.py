@@ -19,6 +19,7 @@ from dashboards.kinds import (
     SATURATION,
     STATE_COLORS,
     TO_POD,
+    TOKENS,
     TOKENS_PER_SECOND,
     alerts,
     how_to_read,
@@ -145,7 +146,7 @@ def _traffic() -> Row:
             Panel("Tokens", "Prompt tokens taken in (cached ones included) and tokens generated, per second.", "tokens",
                   queries=tokens, unit=TOKENS_PER_SECOND, width=6),
             Panel("Length of prompts and answers", "Tokens per request, median and 95 %. Longer ones cost more of everything.",
-                  "tokens", queries=sizes, unit="suffix: tokens", width=6),
+                  "tokens", queries=sizes, unit=TOKENS, width=6),
         ),
     )  # fmt: skip
 
@@ -162,7 +163,8 @@ def _pods_now() -> Panel:
         Query(f"time() - {sampled}", "Age", "s", AGE, "green"),
     )
     link = Link(title=TO_POD.title, board=TO_POD.board, level=Level.POD, column="pod")
-    return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), width=16)
+    return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"),
+                 colors=STATE_COLORS, width=16)  # fmt: skip
 
 
 def _pods() -> Row:

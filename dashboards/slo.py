@@ -54,8 +54,8 @@ def _all() -> Row:
         f"Lasts: until the budget is gone if the burn of the last {_SLOW.short} goes on."
     )
     link = Link(title=TO_POOL.title, board=TO_POOL.board, column="pool")
-    table = Panel("Objectives now", text, "objectives", draw=Draw.TABLE, queries=columns, links=(link,), silent=_SILENT, width=24,
-                  height=10)  # fmt: skip
+    table = Panel("Objectives now", text, "objectives", draw=Draw.TABLE, queries=columns, links=(link,), first=("pool", "slo"),
+                  silent=_SILENT, width=24, height=10)  # fmt: skip
     return Row(title="Objectives: which one is at risk", panels=(table,))
 
 

@@ -2,7 +2,7 @@
 
 shoot.py CHROMIUM < shots
 
-`shots` is a JSON list of {"url", "width", "picture"}; printed is the same list with what became of each shot.
+`shots` is a JSON list of {"url", "width", "picture"} and more; printed is the same list with what became of each shot.
 """
 
 import json
@@ -22,7 +22,11 @@ def main(chromium: str) -> None:
     shots = json.load(sys.stdin)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
-        print(json.dumps([{**shot, **taken(browser, **shot)} for shot in shots]))
+        print(
+            json.dumps(
+                [{**shot, **taken(browser, url=shot["url"], width=shot["width"], picture=shot["picture"])} for shot in shots]
+            )
+        )
         browser.close()
 
 

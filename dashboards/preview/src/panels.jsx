@@ -23,7 +23,9 @@ class Guard extends Component {
 }
 
 const filled = (Drawing) => (props) =>
-  props.data.series.some((frame) => numbersOf(frame).length > 0) ? <Drawing {...props} /> : <div className="preview-empty">No data</div>;
+  props.data.series.some((frame) => numbersOf(frame).length > 0) ? <Drawing {...props} /> : (
+    <div className="preview-empty">{props.fieldConfig.defaults.noValue ?? 'No data'}</div>
+  );
 
 function Lines({ data, width, height, timeZone, options }) {
   const annotations = (data.annotations ?? []).flatMap(rowsOf);

@@ -54,7 +54,7 @@ export class Prometheus extends DataSourceApi {
       ? await this.get('query', { query, time: end })
       : await this.get('query_range', { query, start: Math.floor(start / stepSeconds) * stepSeconds, end, step: stepSeconds });
     this.asked.push({ query, warnings: warnings ?? [], infos: infos ?? [] });
-    return target.format === 'table' ? [table(target, data.result, request)] : data.result.map((one) => series(target, one, query, stepSeconds));
+    return target.format === 'table' ? [table(target, data.result, request)] : data.result.map((one) => series(target, one, query, { stepSeconds, request }));
   }
 
   async metricFindQuery(query, options = {}) {
@@ -81,11 +81,11 @@ export class Prometheus extends DataSourceApi {
   }
 }
 
-function series(target, { metric, values, value, histogram }, query, stepSeconds) {
+function series(target, { metric, values, value }, query, { stepSeconds, request }) {
   const points = values ?? [value];
   const named = target.legendFormat && target.legendFormat !== '__auto';
   const plain = Object.keys(metric).length === 0 ? query : undefined;
-  const displayNameFromDS = named ? legend(target.legendFormat, metric) : plain;
+  const displayNameFromDS = named ? legend(getTemplateSrv().replace(target.legendFormat, request.scopedVars), metric) : plain;
   return toDataFrame({
     refId: target.refId,
     fields: [

@@ -73,7 +73,7 @@ def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
 def alerts(level: Level) -> Annotation:
     """Where an alert begins to fire for what is chosen. A mark from begin to end would lie over the graphs for hours."""
     firing = "ALERTS" + braces({"alertstate": "firing", **chosen(level)})
-    expression = f"{firing} unless {firing} offset 1m"
+    expression = f"{firing} unless {firing} offset 30s"  # the step of marks: one each
     return Annotation(title="Firing alerts", expression=expression, color="red", heading="{{alertname}}",
                       text="{{cluster}} {{namespace}}/{{pool}} {{pod}}")  # fmt: skip
 

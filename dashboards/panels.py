@@ -74,6 +74,8 @@ def _overrides(panel: Panel, options: Options) -> list[dict[str, Any]]:
         words = {name: {"text": name, "color": color, "index": at} for at, (name, color) in enumerate(panel.colors)}
         found.append(_override("byName", "state", {"mappings": [{"type": "value", "options": words}], **_COLORED}))
     for query in panel.queries:
+        if query.legend and panel.silent:  # told where the whole table is empty, too long for a cell
+            found.append(_override("byName", query.legend, {"noValue": "no data"}))
         if query.unit:
             found.append(_override("byName", query.legend, {"unit": query.unit}))
         if query.limits:

@@ -12,7 +12,7 @@ _OUTSIDE = "no data: no cache outside the device, or the engine does not tell"
 
 
 def _time(title: str, name: str, text: str) -> Panel:
-    return Panel(title, text, "internals", queries=_HERE.quantiles(name, 0.5, 0.99), unit="s")
+    return Panel(title, text, "internals", queries=(_HERE.quantile("$quantile", name),), unit="s")
 
 
 def _stages() -> Row:
@@ -114,7 +114,7 @@ def _split() -> Row:
             Panel("Between prefill and decode", "Requests on the way, by the queue they are in.", "split", draw=Draw.STACK,
                   queries=(queues,), silent=_SPLIT, width=6),
             Panel("Time of a transfer", "Time of one transfer of KV cache.", "split",
-                  queries=_HERE.quantiles("kv_transfer_seconds"),
+                  queries=(_HERE.quantile("$quantile", "kv_transfer_seconds"),),
                   unit="s", silent=_SPLIT, width=6),
             Panel("Transferred", "Bytes of KV cache sent between engines, per second.", "split",
                   queries=(_HERE.rate("kv_transfer_bytes"),), unit="Bps", silent=_SPLIT, width=6),

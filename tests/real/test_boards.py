@@ -1,7 +1,9 @@
 """Every query of every board on real Prometheus, old and new, that reads the demo: no error, no complaint, no empty panel."""
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tests.real.promapi import query
 from tests.real.running import Running
 
 pytestmark = pytest.mark.real
+ROOT = Path(__file__).parents[2]
 Board = Mapping[str, Any]
 
 NOT_IN_THE_DEMO = {
@@ -51,6 +54,12 @@ def words(board: Board) -> Iterator[tuple[str, str]]:
         for target in panel.get("targets", ()):
             if "not available from" in target["legendFormat"]:
                 yield panel["title"], target["expr"]
+
+
+def everything_asked(board: Board) -> Iterator[str]:
+    """Queries of panels, of what engines do not tell, and of marks."""
+    yield from (expression for _, expression in (*targets(board), *words(board)))
+    yield from (one["expr"] for one in board["annotations"]["list"])
 
 
 def rounding(info: str) -> bool:
@@ -97,7 +106,7 @@ def test_with_everything_chosen_every_query_finds_something(asked: Asked, boards
             found = asked.finds(expression, chosen)
             if not found and not unfed(expression) and (uid, title) not in SILENT:
                 empty.append((uid, title, expression))
-        for expression in (*(one["expr"] for one in board["annotations"]["list"]), *(one for _, one in words(board))):
+        for expression in everything_asked(board):
             asked.finds(expression, chosen)
     assert not empty
 
@@ -122,6 +131,32 @@ def test_each_choice_alone_is_understood(asked: Asked, boards: Mapping[str, Boar
                 text = value if variable["type"] == "custom" else escaped(value)
                 for _, expression in targets(board):
                     asked.finds(expression, {**everything, variable["name"]: text})
+
+
+def test_every_name_and_label_that_is_asked_for_is_there(fed: Running, boards: Mapping[str, Board]) -> None:
+    """Against what Prometheus really has of the demo, recorded series included."""
+    have: dict[str, set[str]] = {}
+    for one in fed.get("/api/v1/series", **{"match[]": '{__name__=~".+"}'}).json()["data"]:
+        have.setdefault(one["__name__"], set()).update(one)
+    have["ALERTS"] = have.get("ALERTS", set()) | {"cluster", "namespace", "pool", "pod", "alertstate"}  # while nothing fires
+    for board in boards.values():
+        for _, expression in targets(board):
+            tree = parsed(expression)
+            for selector, _ in selectors(tree):
+                if SIGNAL_OF.get(selector.name) not in NOT_IN_THE_DEMO:
+                    assert {one.name for one in selector.matchers.matchers} <= have[selector.name], expression
+
+
+def test_every_family_of_the_demo_is_on_a_board_or_on_the_list(fed: Running, boards: Mapping[str, Board]) -> None:
+    unshown = tomllib.loads((ROOT / "dashboards/unshown.toml").read_text(encoding="utf-8"))
+    asked = {selector.name for board in boards.values() for expression in everything_asked(board)
+             for selector, _ in selectors(parsed(expression))}  # fmt: skip
+    spared = {prometheus_name(row, level) for row, level in families() if row.name in unshown.get(level, ())}
+    spared |= {f"process_{name}" for name in unshown["process"]}
+    names = set(fed.get("/api/v1/label/__name__/values", **{"match[]": '{job="llm-fleet"}'}).json()["data"])
+    base = {re.sub("_(bucket|count|sum)$", "", name) for name in names if not name.startswith(("scrape_", "up"))}
+    assert len(base) > 100
+    assert not sorted(base - {re.sub("_(bucket|count|sum)$", "", name) for name in asked | spared})
 
 
 def test_the_model_narrows_the_pools(fed: Running, boards: Mapping[str, Board]) -> None:

@@ -10,6 +10,7 @@ from dashboards.kinds import (
     OUTCOME_COLORS,
     STATES,
     TO_POOL,
+    TOKENS,
     TOKENS_PER_SECOND,
     alerts,
     how_to_read,
@@ -136,8 +137,10 @@ def _what() -> Row:
         Link(title="Its pool", board="llm-pool", column="pool"),
     )
     text = "What each pod is. Pods of one pool that differ in version or block size are worth a look. Click a pod for its logs."
-    return Row(title="What it is", panels=(Panel("Pods", text, "what-a-pod-is", draw=Draw.TABLE, queries=columns, links=links,
-                                                 width=24, height=7),))  # fmt: skip
+    table = Panel(
+        "Pods", text, "what-a-pod-is", draw=Draw.TABLE, queries=columns, links=links, first=("pod",), width=24, height=7
+    )
+    return Row(title="What it is", panels=(table,))
 
 
 def _adapters() -> Row:
@@ -165,8 +168,7 @@ def _inside() -> Row:
         title="Inside the engine",
         collapsed=True,
         panels=(
-            Panel("Tokens in the KV cache", "Tokens that live requests hold.", "kv-cache", queries=tokens[:1], unit="suffix: "
-                  "tokens"),
+            Panel("Tokens in the KV cache", "Tokens that live requests hold.", "kv-cache", queries=tokens[:1], unit=TOKENS),
             Panel("Reserved", "Share of the token budget that the batch has reserved, where use is not told.", "kv-cache",
                   queries=tokens[1:], unit="percentunit", top=1.0),
             Panel("Prompt tokens and caches", "Prompt tokens looked up in the engine's own cache, and those that any cache "

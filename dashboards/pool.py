@@ -19,6 +19,7 @@ from dashboards.kinds import (
     SATURATION,
     STATE_COLORS,
     TO_POD,
+    TOKENS,
     TOKENS_PER_SECOND,
     alerts,
     how_to_read,
@@ -29,7 +30,7 @@ from dashboards.kinds import (
 )  # fmt: skip
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row
 from dashboards.pool_engines import INSIDE
-from dashboards.queries import Scope, choices, chosen, who
+from dashboards.queries import QUANTILE, Scope, choices, chosen, who
 
 _HERE = Scope(Level.POOL)
 _CHOSEN = chosen(Level.POOL)
@@ -64,7 +65,7 @@ def _now() -> Row:
 
 
 def _latency(title: str, name: str, text: str, anchor: str, *limits: Limit) -> Panel:
-    return Panel(title, text, anchor, queries=_HERE.quantiles(name), unit="s", limits=limits)
+    return Panel(title, text, anchor, queries=(_HERE.quantile("$quantile", name),), unit="s", limits=limits)
 
 
 def _latencies() -> Row:
@@ -132,9 +133,8 @@ def _traffic() -> Row:
     outcomes = _HERE.rate("requests", "{{outcome}}", by=("outcome",))
     tokens = tuple(_HERE.rate(f"{way}_tokens", way) for way in ("prompt", "generation"))
     broken = (_HERE.share("error_ratio", "errors"), _HERE.share("abort_ratio", "aborted"))
-    lengths = (*_HERE.quantiles("request_prompt_tokens", 0.5, 0.95), *_HERE.quantiles("request_generation_tokens", 0.5, 0.95))
-    named = zip(lengths, ("prompt", "prompt", "answer", "answer"), strict=True)
-    sizes = tuple(Query(one.expression, one.legend.replace(" p", f" {what} p")) for one, what in named)
+    sizes = tuple(_HERE.quantile("$quantile", f"request_{way}_tokens", what) for way, what in
+                  (("prompt", "prompt"), ("generation", "answer")))  # fmt: skip
     return Row(
         title="Traffic: what is asked of it",
         panels=(
@@ -144,8 +144,8 @@ def _traffic() -> Row:
                   "errors", queries=broken, unit="percentunit", limits=ERRORS, width=6),
             Panel("Tokens", "Prompt tokens taken in (cached ones included) and tokens generated, per second.", "tokens",
                   queries=tokens, unit=TOKENS_PER_SECOND, width=6),
-            Panel("Length of prompts and answers", "Tokens per request, median and 95 %. Longer ones cost more of everything.",
-                  "tokens", queries=sizes, unit="suffix: tokens", width=6),
+            Panel("Length of prompts and answers", "Tokens per request, at the chosen quantile. Longer ones cost more of "
+                  "everything.", "tokens", queries=sizes, unit=TOKENS, width=6),
         ),
     )  # fmt: skip
 
@@ -162,7 +162,8 @@ def _pods_now() -> Panel:
         Query(f"time() - {sampled}", "Age", "s", AGE, "green"),
     )
     link = Link(title=TO_POD.title, board=TO_POD.board, level=Level.POD, column="pod")
-    return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), width=16)
+    return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"),
+                 colors=STATE_COLORS, width=16)  # fmt: skip
 
 
 def _pods() -> Row:
@@ -197,7 +198,7 @@ POOL = Board(
     uid="llm-pool",
     title="LLM pool",
     question="How is this model served?",
-    variables=choices(Level.POOL),
+    variables=(*choices(Level.POOL), QUANTILE),
     rows=(_now(), _latencies(), _load(), _traffic(), _pods(), *INSIDE, how_to_read(_HOW_TO_READ, "pool")),
     annotations=(alerts(Level.POOL), *restarts(Level.POOL), reloads({})),
 )

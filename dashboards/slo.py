@@ -5,6 +5,7 @@ from alerts.durations import seconds_of
 from alerts.model import recorded
 from alerts.promql import braces
 from alerts.slo import BUDGET_WINDOW, BURN_WINDOWS, OBJECTIVES, LatencyObjective, Objective
+from collector.naming import LEVEL_LABELS
 from collector.signals import Level
 from dashboards.kinds import BAD, BUDGET, TO_POOL, WARN, alerts, how_to_read, number, restarts
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row
@@ -25,6 +26,11 @@ def _series(part: str, operation: str, **matchers: str) -> str:
     return recorded(Level.POOL, f"llm_slo_{part}", operation) + braces({**_CHOSEN, **matchers})
 
 
+def _each(series: str) -> str:
+    """One row per objective and pool. A table joins its columns by all labels, and recorded names differ."""
+    return f"max by ({', '.join((*LEVEL_LABELS[Level.POOL], 'slo'))}) ({series})"
+
+
 def _burn(window: str, **matchers: str) -> str:
     """How many times faster than it refills the budget is spent, over a window."""
     return f"{_series('error', f'ratio{window}', **matchers)} / (1 - {_series('objective', 'ratio', **matchers)})"
@@ -43,9 +49,9 @@ def _now() -> Row:
 def _all() -> Row:
     lasts = f"({_series('budget', 'left')} > 0) * {seconds_of(BUDGET_WINDOW)} / ({_burn(_SLOW.short)} > 0)"
     columns = (
-        Query(_series("objective", "ratio"), "Objective", "percentunit"),
+        Query(_each(_series("objective", "ratio")), "Objective", "percentunit"),
         Query(f"1 - {_series('error', f'ratio{BUDGET_WINDOW}')}", "Good", "percentunit"),
-        Query(_series("budget", "left"), "Budget left", "percentunit", BUDGET, BAD),
+        Query(_each(_series("budget", "left")), "Budget left", "percentunit", BUDGET, BAD),
         *(Query(_burn(window), f"Burn {window}", _TIMES, _BURN) for window in (_ANY.short, _ANY.long, _SLOW.short, _SLOW.long)),
         Query(lasts, "Lasts", "dtdurations"),
     )
@@ -54,8 +60,8 @@ def _all() -> Row:
         f"Lasts: until the budget is gone if the burn of the last {_SLOW.short} goes on."
     )
     link = Link(title=TO_POOL.title, board=TO_POOL.board, column="pool")
-    table = Panel("Objectives now", text, "objectives", draw=Draw.TABLE, queries=columns, links=(link,), silent=_SILENT, width=24,
-                  height=10)  # fmt: skip
+    table = Panel("Objectives now", text, "objectives", draw=Draw.TABLE, queries=columns, links=(link,), first=("pool", "slo"),
+                  silent=_SILENT, width=24, height=10)  # fmt: skip
     return Row(title="Objectives: which one is at risk", panels=(table,))
 
 

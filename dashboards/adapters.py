@@ -13,6 +13,7 @@ _CHOSEN = chosen(Level.POOL)
 _ADAPTER = {"adapter": "=~$adapter"}
 _OF_POOL = LEVEL_LABELS[Level.POOL]
 _FULL = (Limit(0.8, WARN), Limit(1, BAD))
+_IDLE = "none has work at this moment"
 _NOT_APART = "no data: the engine does not tell what waits apart from what runs (vLLM from 0.11.1)"
 
 
@@ -30,7 +31,8 @@ def _now() -> Row:
     return Row(
         title="Now",
         panels=(
-            number("In use", "Different adapters with work at this moment.", "adapters", working, width=4),
+            number("In use", "Different adapters with work at this moment.", "adapters", working, width=4,
+                   silent=_IDLE),
             number("Loaded", "Adapters that the servers have loaded, in the pool with the most.", "adapters", loaded, width=4),
             number("Slots", "Adapters that fit into the batches of all pods that report.", "adapters", slots, width=4),
             number("Fullest pod", "Adapters with work over slots, in the fullest pod: at 100% others have to wait.", "adapters",
@@ -57,11 +59,11 @@ def _where() -> Row:
         title="Where: which adapter is on which pods",
         panels=(
             Panel("Adapters now", "Adapters with work, and on how many of the reporting pods.", "adapters", draw=Draw.TABLE,
-                  queries=columns, links=(to_pool,)),
+                  queries=columns, links=(to_pool,), first=("adapter",), silent=_IDLE),
             Panel("Pods with the adapter", "Reporting pods on which the adapter has work: more pods, more copies in memory.",
-                  "adapters", queries=(Query(pods, "{{pool}} {{adapter}}"),)),
+                  "adapters", queries=(Query(pods, "{{pool}} {{adapter}}"),), silent=_IDLE),
             Panel("Moves", "How often the number of an adapter's pods changed within 10 minutes: churn is loading and evicting.",
-                  "adapters", queries=(Query(moves, "{{adapter}}"),)),
+                  "adapters", queries=(Query(moves, "{{adapter}}"),), silent=_IDLE),
         ),
     )  # fmt: skip
 

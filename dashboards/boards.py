@@ -6,5 +6,6 @@ from dashboards.exporter import EXPORTER
 from dashboards.model import Board
 from dashboards.pod import POD
 from dashboards.pool import POOL
+from dashboards.slo import SLO
 
-BOARDS: tuple[Board, ...] = (CLUSTER, POOL, POD, ADAPTERS, EXPORTER)
+BOARDS: tuple[Board, ...] = (CLUSTER, POOL, POD, ADAPTERS, SLO, EXPORTER)

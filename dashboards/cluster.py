@@ -59,28 +59,41 @@ def _now() -> Row:
     )  # fmt: skip
 
 
-def _pools() -> Row:
-    """One line per pool, worst to be found by sorting."""
-    level, window = Level.POOL, RATE_INTERVAL
-    labels = (*LEVEL_LABELS[level], "model", "engine")
-    columns = (
-        Query(f"max by ({', '.join(labels)}) ({selector('info', level, **_CHOSEN)})"),
-        Query(rate_of("requests", level, window=window, **_CHOSEN), "Requests", "reqps"),
-        Query(quantile_of("$quantile", TTFT.signal, level, window=window, **_CHOSEN), "TTFT", "s", (_BOUND,)),
-        Query(share_of("error_ratio", level, window=window, **_CHOSEN), "Errors", "percentunit", ERRORS),
+def _columns(level: Level, *described: str) -> tuple[Query, ...]:
+    """Key numbers of each cluster or pool, and what it is, side by side."""
+    labels = ", ".join((*LEVEL_LABELS[level], *described))
+    return (
+        Query(f"max by ({labels}) ({selector('info', level, **_CHOSEN)})"),
+        Query(rate_of("requests", level, window=RATE_INTERVAL, **_CHOSEN), "Requests", "reqps"),
+        Query(quantile_of("$quantile", TTFT.signal, level, window=RATE_INTERVAL, **_CHOSEN), "TTFT", "s", (_BOUND,)),
+        Query(share_of("error_ratio", level, window=RATE_INTERVAL, **_CHOSEN), "Errors", "percentunit", ERRORS),
         Query(fold_of("max", "saturation_ratio", level, **_CHOSEN), "Saturation", "percentunit", SATURATION, "green"),
         Query(fold_of("max", "requests_waiting", level, **_CHOSEN), "Waiting", "short"),
-        Query(fold_of("max", "kv_cache_usage_ratio", level, **_CHOSEN), "KV cache", "percentunit", KV_CACHE),
-        Query(fold_of("max", "imbalance_ratio", level, **_CHOSEN), "Imbalance", "short", IMBALANCE),
+        Query(fold_of("max", "kv_cache_usage_ratio", level, **_CHOSEN), "KV cache", "percentunit", KV_CACHE, "green"),
+        Query(fold_of("max", "imbalance_ratio", level, **_CHOSEN), "Imbalance", "short", IMBALANCE, "green"),
         Query(fold_of("min", "reporting_ratio", level, **_CHOSEN), "Reporting", "percentunit", REPORTING, "red"),
     )
-    text = "Every pool at this moment; click a pool's name to see it. An empty cell: the engine does not tell, or no traffic."
-    links = (
+
+
+def _tables() -> Row:
+    """A line per cluster and per pool; the worst is found by sorting."""
+    text = "at this moment. An empty cell: the engine does not tell, or no traffic."
+    to_pool = (
         Link(title="This pool", board="llm-pool", column="pool"),
+        Link(title="Its objectives", board="llm-slo", column="pool"),
         Link(title="Its adapters", board="llm-adapters", column="pool"),
     )
-    table = Panel("Pools now", text, "pools", draw=Draw.TABLE, queries=columns, links=links, width=24, height=9)
-    return Row(title="Pools: which one needs attention", panels=(table,))
+    return Row(
+        title="Pools: which one needs attention",
+        panels=(
+            Panel("Pools now", f"Every pool {text} Click a pool's name to see it.", "pools", draw=Draw.TABLE,
+                  queries=_columns(Level.POOL, "model", "engine"), links=to_pool,
+                  first=("pool",), width=24, height=9),
+            Panel("Clusters now", f"Every cluster {text} Saturation and imbalance are over all its pods.", "pools",
+                  draw=Draw.TABLE, queries=_columns(Level.CLUSTER, "region", "version"), first=("cluster",), width=24,
+                  height=5),
+        ),
+    )  # fmt: skip
 
 
 def _of_pools(
@@ -157,7 +170,8 @@ def _pods() -> Row:
             Panel("Pods over time", "Known pods by state. Only fresh, warming and no_progress ones carry load numbers.", "pods",
                   draw=Draw.STACK, queries=(over_time,), colors=STATE_COLORS, width=12),
             Panel("Pods in trouble", "Pods that are silent, stuck or leaving, and the age of their last good sample.", "pods",
-                  draw=Draw.TABLE, queries=columns, links=(link,), silent="none: every pod reports", width=12),
+                  draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"), colors=STATE_COLORS,
+                  silent="none: every pod reports", width=12),
         ),
     )  # fmt: skip
 
@@ -198,6 +212,6 @@ CLUSTER = Board(
     title="LLM cluster",
     question="Which pool of this cluster needs attention?",
     variables=(*choices(Level.CLUSTER), QUANTILE),
-    rows=(_now(), _pools(), _latency(), _load(), _traffic(), _pods(), _inside(), how_to_read(_HOW_TO_READ, "cluster")),
+    rows=(_now(), _tables(), _latency(), _load(), _traffic(), _pods(), _inside(), how_to_read(_HOW_TO_READ, "cluster")),
     annotations=(alerts(Level.CLUSTER), *restarts(Level.CLUSTER), reloads({})),
 )

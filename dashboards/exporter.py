@@ -64,6 +64,7 @@ def _reading() -> Row:
             Panel("Sources of targets", "1 if all targets of the source were last read without error; else the old ones hold.",
                   "targets", queries=(sources,), top=1.0),
             Panel("Targets down", "Targets whose last reading failed.", "targets", draw=Draw.TABLE, queries=(down,),
+                  first=("pod", "pool", "address"),
                   silent="none: every target answers"),
         ),
     )  # fmt: skip
@@ -140,11 +141,12 @@ def _cost() -> Row:
         title="Cost: what the exporter needs",
         panels=(
             Panel("CPU", "Cores that the process uses.", "exporter", queries=(Query(_process("process_cpu_seconds_total", "rate"),
-                  "{{instance}}"),), unit="suffix: cores", width=6),
+                  "{{instance}}"),), unit="suffix:cores", width=6),
             Panel("Memory", "Resident memory of the process.", "exporter", queries=(memory,), unit="bytes", width=6),
             Panel("Series kept", "Samples on the page served, own ones apart: what Prometheus has to keep.", "exporter",
                   queries=(_HERE.gauge("max", "series"),), width=6),
-            Panel("Exporters", "Each exporter that is scraped.", "exporter", draw=Draw.TABLE, queries=versions, width=6),
+            Panel("Exporters", "Each exporter that is scraped.", "exporter", draw=Draw.TABLE, queries=versions,
+                  first=("instance", "version"), width=6),
         ),
     )  # fmt: skip
 

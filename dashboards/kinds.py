@@ -18,7 +18,8 @@ IMBALANCE = (Limit(1.5, WARN), Limit(2, BAD))
 BUDGET = (Limit(0, WARN), Limit(0.25, GOOD))
 AGE = (Limit(THRESHOLDS.stale_seconds / 2, WARN), Limit(THRESHOLDS.stale_seconds, BAD))
 
-TOKENS_PER_SECOND = "suffix: tokens/s"
+TOKENS_PER_SECOND, TOKENS = "suffix:tokens/s", "suffix:tokens"
+"""Grafana puts the space between."""
 
 STATE_COLORS = (
     ("fresh", "green"),
@@ -62,14 +63,17 @@ def state_code(scope: Scope) -> Query:
 
 
 def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
-    """How many pods are in each state at this moment."""
-    query = scope.gauge("sum", "pods", "{{state}}", by=("state",))
-    return Panel("Pods by state", text, anchor, draw=Draw.STAT, queries=(query,), below="text", width=width, height=4)
+    """How many pods are in each state at this moment; a state that no pod is in would only make the others small."""
+    pods = scope.gauge("sum", "pods", "{{state}}", by=("state",))
+    some = Query(f"{pods.expression} > 0", pods.legend)
+    return Panel("Pods by state", text, anchor, draw=Draw.STAT, queries=(some,), below="text", colors=STATE_COLORS, width=width,
+                 height=4)  # fmt: skip
 
 
 def alerts(level: Level) -> Annotation:
-    """Where an alert fires for what is chosen."""
-    expression = "ALERTS" + braces({"alertstate": "firing", **chosen(level)})
+    """Where an alert begins to fire for what is chosen. A mark from begin to end would lie over the graphs for hours."""
+    firing = "ALERTS" + braces({"alertstate": "firing", **chosen(level)})
+    expression = f"{firing} unless {firing} offset 30s"  # the step of marks: one each
     return Annotation(title="Firing alerts", expression=expression, color="red", heading="{{alertname}}",
                       text="{{cluster}} {{namespace}}/{{pool}} {{pod}}")  # fmt: skip
 

@@ -77,7 +77,10 @@ class Panel:
     """Colour below the first limit."""
 
     colors: tuple[tuple[str, str], ...] = ()
-    """Fixed colours of series by the last word of their names."""
+    """Fixed colours of series by the last word of their names; in a table, of the words in the column `state`."""
+
+    first: tuple[str, ...] = ()
+    """Labels whose columns stand before the numbers of a table; all others stand behind."""
 
     named: tuple[Named, ...] = ()
     links: tuple[Link, ...] = ()

@@ -15,7 +15,9 @@ _AT_THIS_MOMENT = (Draw.STAT, Draw.BARS, Draw.TABLE)
 """Asked for now: a value over the range outlives its series."""
 
 _FORMATS = {Draw.TABLE: core.TABLE_TARGET_FORMAT, Draw.HEATMAP: "heatmap"}
-_WHOLE = {"displayMode": "list", "placement": "bottom"}
+_COLORED = {"custom.cellOptions": {"type": "color-text"}}
+_MODEL_WIDTH = 280
+"""Pixels for `organisation/name-of-a-model-70B-Instruct`, several times the other labels."""
 
 
 def painted(panel: Panel, place: core.GridPos, options: Options) -> core.Panel:
@@ -64,16 +66,20 @@ def _defaults(panel: Panel, options: Options) -> dict[str, Any]:
 
 def _overrides(panel: Panel, options: Options) -> list[dict[str, Any]]:
     """What holds for some: colours of series by name, and what columns of a table show and lead to."""
-    found = [_override("byRegexp", f"/(^| ){name}$/", {"color": {"mode": "fixed", "fixedColor": color}})
-             for name, color in panel.colors]  # fmt: skip
     if panel.draw is not Draw.TABLE:
-        return found
+        return [_override("byRegexp", f"/(^| ){name}$/", {"color": {"mode": "fixed", "fixedColor": color}})
+                for name, color in panel.colors]  # fmt: skip
+    found = [_override("byName", "model", {"custom.width": _MODEL_WIDTH})]
+    if panel.colors:
+        words = {name: {"text": name, "color": color, "index": at} for at, (name, color) in enumerate(panel.colors)}
+        found.append(_override("byName", "state", {"mappings": [{"type": "value", "options": words}], **_COLORED}))
     for query in panel.queries:
+        if query.legend and panel.silent:  # told where the whole table is empty, too long for a cell
+            found.append(_override("byName", query.legend, {"noValue": "no data"}))
         if query.unit:
             found.append(_override("byName", query.legend, {"unit": query.unit}))
         if query.limits:
-            colored = {"thresholds": _steps(query.limits, query.below), "custom.cellOptions": {"type": "color-text"}}
-            found.append(_override("byName", query.legend, colored))
+            found.append(_override("byName", query.legend, {"thresholds": _steps(query.limits, query.below), **_COLORED}))
     for column in dict.fromkeys(link.column for link in panel.links):
         links = [data_link(link, panel.draw, options) for link in panel.links if link.column == column]
         found.append(_override("byName", column, {"links": links}))
@@ -105,8 +111,9 @@ def _lines(panel: Panel, common: dict[str, Any]) -> core.Panel:
 
 
 def _stat(panel: Panel, common: dict[str, Any]) -> core.Panel:
+    lone = len(panel.queries) == 1 and not panel.queries[0].legend
     return core.Stat(**common, color={"mode": "thresholds"}, reduceCalc="lastNotNull", graphMode="none",
-                     textMode="value" if len(panel.queries) == 1 and not panel.queries[0].legend else "auto")  # fmt: skip
+                     textMode="value" if lone else "value_and_name")  # fmt: skip
 
 
 def _bars(panel: Panel, common: dict[str, Any]) -> core.Panel:
@@ -117,12 +124,13 @@ def _table(panel: Panel, common: dict[str, Any]) -> core.Panel:
     """One row per label set: the columns of the queries side by side, named by their legends."""
     names = {f"Value #{chr(ord('A') + at)}": query.legend for at, query in enumerate(panel.queries)}
     hidden = {"Time": True} | {name: True for name, legend in names.items() if not legend}
+    order = {name: at for at, name in enumerate((*panel.first, *names))}
     return core.Table(
         **common,
         filterable=True,
         transformations=[
             {"id": "merge", "options": {}},
-            {"id": "organize", "options": {"excludeByName": hidden, "indexByName": {}, "renameByName": names}},
+            {"id": "organize", "options": {"excludeByName": hidden, "indexByName": order, "renameByName": names}},
         ],
     )
 

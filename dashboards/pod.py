@@ -10,6 +10,7 @@ from dashboards.kinds import (
     OUTCOME_COLORS,
     STATES,
     TO_POOL,
+    TOKENS,
     TOKENS_PER_SECOND,
     alerts,
     how_to_read,
@@ -136,8 +137,10 @@ def _what() -> Row:
         Link(title="Its pool", board="llm-pool", column="pool"),
     )
     text = "What each pod is. Pods of one pool that differ in version or block size are worth a look. Click a pod for its logs."
-    return Row(title="What it is", panels=(Panel("Pods", text, "what-a-pod-is", draw=Draw.TABLE, queries=columns, links=links,
-                                                 width=24, height=7),))  # fmt: skip
+    table = Panel(
+        "Pods", text, "what-a-pod-is", draw=Draw.TABLE, queries=columns, links=links, first=("pod",), width=24, height=7
+    )
+    return Row(title="What it is", panels=(table,))
 
 
 def _adapters() -> Row:
@@ -165,8 +168,7 @@ def _inside() -> Row:
         title="Inside the engine",
         collapsed=True,
         panels=(
-            Panel("Tokens in the KV cache", "Tokens that live requests hold.", "kv-cache", queries=tokens[:1], unit="suffix: "
-                  "tokens"),
+            Panel("Tokens in the KV cache", "Tokens that live requests hold.", "kv-cache", queries=tokens[:1], unit=TOKENS),
             Panel("Reserved", "Share of the token budget that the batch has reserved, where use is not told.", "kv-cache",
                   queries=tokens[1:], unit="percentunit", top=1.0),
             Panel("Prompt tokens and caches", "Prompt tokens looked up in the engine's own cache, and those that any cache "
@@ -181,6 +183,37 @@ def _inside() -> Row:
     )  # fmt: skip
 
 
+def _elsewhere() -> Row:
+    """What few pods have: caches outside the device, transfers between prefill and decode, speculation."""
+    outside = tuple(_HERE.rate(f"external_prefix_cache_{what}_tokens", label) for what, label in
+                    (("query", "looked up"), ("hit", "found")))  # fmt: skip
+    offloaded = (_HERE.rate("kv_offload_load_bytes", "brought back"), _HERE.rate("kv_offload_store_bytes", "moved out"),
+                 _HERE.rate("kv_transfer_bytes", "sent to engines"))  # fmt: skip
+    queues = _HERE.gauge("max", "disaggregation_queue_requests", "{{namespace}}/{{pod}} {{queue}}", by=(*_OF_POD, "queue"))
+    drafts = (
+        _HERE.rate("speculative_drafts", "rounds"),
+        _HERE.gauge("max", "speculative_accept_length_tokens", "accepted in one"),
+    )
+    silent = "no data: the pod has it not, or the engine does not tell"
+    return Row(
+        title="Caches outside, prefill apart, speculation",
+        collapsed=True,
+        panels=(
+            Panel("Outside the device", "Prompt tokens looked up and found in caches outside the device, per second.",
+                  "prefix-cache",
+                  queries=outside, unit=TOKENS_PER_SECOND, silent=silent),
+            Panel("KV cache moved", "Bytes of KV cache to and from host memory and to other engines, per second.", "split",
+                  queries=offloaded, unit="Bps", silent=silent),
+            Panel("Failed transfers", "Transfers of KV cache that failed, per second.", "split",
+                  queries=(_HERE.rate("kv_transfer_failures"),), unit="ops", silent=silent),
+            Panel("Between prefill and decode", "Requests on the way, by the queue they are in.", "split", draw=Draw.STACK,
+                  queries=(queues,), silent=silent, width=12),
+            Panel("Speculation", "Rounds per second, and tokens accepted in one, as the engine states it.", "speculation",
+                  queries=drafts, silent=silent, width=12),
+        ),
+    )  # fmt: skip
+
+
 _HOW_TO_READ = """\
 **State** says whether the pod is heard and does its work; **Load** whether it has room. A pod with *KV cache* near 100 %
 preempts, one with *Waiting* above zero makes users wait.
@@ -189,12 +222,24 @@ preempts, one with *Waiting* above zero makes users wait.
 load numbers at all, which is not the same as no load. For why, open its logs: click the pod under *What it is*, or the links at
 the top."""
 
+_FOLDED = (_adapters(), _inside(), _elsewhere())
+
 POD = Board(
     uid="llm-pod",
     title="LLM pod",
     question="Can this replica take a request now, and if not, why?",
     variables=choices(Level.POD),
-    rows=(_now(), _states(), _load(), _traffic(), _what(), _adapters(), _inside(), how_to_read(_HOW_TO_READ, "pod")),
+    rows=(
+        _now(),
+        _states(),
+        _load(),
+        _traffic(),
+        _what(),
+        _adapters(),
+        _inside(),
+        _elsewhere(),
+        how_to_read(_HOW_TO_READ, "pod"),
+    ),
     annotations=(alerts(Level.POD), *restarts(Level.POD), reloads({})),
     links=(Link(title="Logs", url=LOGS, level=Level.POD), Link(title="Traces", url=TRACES, level=Level.POD)),
 )

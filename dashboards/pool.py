@@ -1,8 +1,8 @@
 """The board of pools: how is this model served?"""
 
-from alerts.burn import error_ratio
+from alerts.burn import budget_left
 from alerts.promql import RATE_INTERVAL, fold_of, increase_of, within_of
-from alerts.slo import BUDGET_WINDOW, TTFT
+from alerts.slo import BUDGET_WINDOW, E2E, ITL, OBJECTIVES, TTFT, LatencyObjective
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
 from dashboards.kinds import (
@@ -11,6 +11,7 @@ from dashboards.kinds import (
     BUDGET,
     ERRORS,
     FULL,
+    GOOD,
     IMBALANCE,
     KV_CACHE,
     OUTCOME_COLORS,
@@ -18,6 +19,7 @@ from dashboards.kinds import (
     SATURATION,
     STATE_COLORS,
     TO_POD,
+    TOKENS,
     TOKENS_PER_SECOND,
     alerts,
     how_to_read,
@@ -28,7 +30,7 @@ from dashboards.kinds import (
 )  # fmt: skip
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row
 from dashboards.pool_engines import INSIDE
-from dashboards.queries import Scope, choices, chosen, who
+from dashboards.queries import QUANTILE, Scope, choices, chosen, who
 
 _HERE = Scope(Level.POOL)
 _CHOSEN = chosen(Level.POOL)
@@ -41,7 +43,7 @@ def _now() -> Row:
     errors = _HERE.share("error_ratio", by=())
     saturation = _HERE.gauge("max", "saturation_ratio", by=())
     reporting = _HERE.gauge("min", "reporting_ratio", by=())
-    budget = Query(f"1 - max({error_ratio(TTFT, BUDGET_WINDOW, **_CHOSEN)}) / {TTFT.budget:g}")
+    budget = Query(f"min({budget_left(TTFT, **_CHOSEN)})")
     return Row(
         title="Now",
         panels=(
@@ -63,27 +65,35 @@ def _now() -> Row:
 
 
 def _latency(title: str, name: str, text: str, anchor: str, *limits: Limit) -> Panel:
-    return Panel(title, text, anchor, queries=_HERE.quantiles(name), unit="s", limits=limits)
+    return Panel(title, text, anchor, queries=(_HERE.quantile("$quantile", name),), unit="s", limits=limits)
 
 
 def _latencies() -> Row:
-    first = f"Arrival to first token. The objective: {TTFT.objective * 100:g}% of requests below the line."
-    between = "Gap between successive outputs of one request."
-    whole = "Arrival to last token; grows with the length of answers."
-    within = within_of(TTFT.signal, Level.POOL, TTFT.bound_seconds, window=RATE_INTERVAL, **_CHOSEN)
-    all_of_them = increase_of(TTFT.signal, Level.POOL, window=RATE_INTERVAL, **_CHOSEN)
-    good = Query(f"{within} / ({all_of_them} > 0)", who(Level.POOL))
+    judged = tuple(one for one in OBJECTIVES if isinstance(one, LatencyObjective))
+    bounds = {one.signal: Limit(one.bound_seconds, BAD) for one in judged}
+    shares = []
+    for one in judged:
+        within = within_of(one.signal, Level.POOL, one.bound_seconds, window=RATE_INTERVAL, **_CHOSEN)
+        whole = increase_of(one.signal, Level.POOL, window=RATE_INTERVAL, **_CHOSEN)
+        shares.append(Query(f"{within} / ({whole} > 0)", f"{who(Level.POOL)} {one.slug}"))
+    told = ", ".join(f"{one.title} {one.bound_seconds:g} s" for one in judged)
     spread = "How many requests had their first token how soon: two bands are two kinds of requests, which a quantile hides."
+    parts = (
+        ("Time to first token", TTFT.signal,
+         f"Arrival to first token. The objective: {TTFT.objective * 100:g}% of requests below the line."),
+        ("Inter-token latency", ITL.signal, "Gap between successive outputs of one request. The line is the objective's bound."),
+        ("End-to-end latency", E2E.signal, "Arrival to last token; grows with the length of answers. The line is the objective's "
+         "bound."),
+    )  # fmt: skip
     return Row(
         title="Latency: what users feel",
         panels=(
-            _latency("Time to first token", TTFT.signal, first, "time-to-first-token", _BOUND),
-            _latency("Inter-token latency", "inter_token_latency_seconds", between, "inter-token-latency"),
-            _latency("End-to-end latency", "end_to_end_latency_seconds", whole, "end-to-end-latency"),
+            *(_latency(title, name, text, title.lower().replace(" ", "-"), bounds[name]) for title, name, text in parts),
             Panel("Time to first token, all requests", spread, "time-to-first-token", draw=Draw.HEATMAP,
                   queries=(_HERE.buckets(TTFT.signal),), unit="s", width=12),
-            Panel("Goodput", f"Share of requests with a first token within {TTFT.bound_seconds:g} s; the line is the objective.",
-                  "goodput", queries=(good,), unit="percentunit", limits=(Limit(TTFT.objective, "green"),), top=1.0, width=12),
+            Panel("Goodput", f"Share of events within the bounds of the objectives ({told}). The line is the objective.",
+                  "goodput", queries=tuple(shares), unit="percentunit", limits=(Limit(TTFT.objective, GOOD),), top=1.0,
+                  width=12),
         ),
     )  # fmt: skip
 
@@ -123,9 +133,8 @@ def _traffic() -> Row:
     outcomes = _HERE.rate("requests", "{{outcome}}", by=("outcome",))
     tokens = tuple(_HERE.rate(f"{way}_tokens", way) for way in ("prompt", "generation"))
     broken = (_HERE.share("error_ratio", "errors"), _HERE.share("abort_ratio", "aborted"))
-    lengths = (*_HERE.quantiles("request_prompt_tokens", 0.5, 0.95), *_HERE.quantiles("request_generation_tokens", 0.5, 0.95))
-    named = zip(lengths, ("prompt", "prompt", "answer", "answer"), strict=True)
-    sizes = tuple(Query(one.expression, one.legend.replace(" p", f" {what} p")) for one, what in named)
+    sizes = tuple(_HERE.quantile("$quantile", f"request_{way}_tokens", what) for way, what in
+                  (("prompt", "prompt"), ("generation", "answer")))  # fmt: skip
     return Row(
         title="Traffic: what is asked of it",
         panels=(
@@ -135,8 +144,8 @@ def _traffic() -> Row:
                   "errors", queries=broken, unit="percentunit", limits=ERRORS, width=6),
             Panel("Tokens", "Prompt tokens taken in (cached ones included) and tokens generated, per second.", "tokens",
                   queries=tokens, unit=TOKENS_PER_SECOND, width=6),
-            Panel("Length of prompts and answers", "Tokens per request, median and 95 %. Longer ones cost more of everything.",
-                  "tokens", queries=sizes, unit="suffix: tokens", width=6),
+            Panel("Length of prompts and answers", "Tokens per request, at the chosen quantile. Longer ones cost more of "
+                  "everything.", "tokens", queries=sizes, unit=TOKENS, width=6),
         ),
     )  # fmt: skip
 
@@ -153,7 +162,8 @@ def _pods_now() -> Panel:
         Query(f"time() - {sampled}", "Age", "s", AGE, "green"),
     )
     link = Link(title=TO_POD.title, board=TO_POD.board, level=Level.POD, column="pod")
-    return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), width=16)
+    return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"),
+                 colors=STATE_COLORS, width=16)  # fmt: skip
 
 
 def _pods() -> Row:
@@ -188,7 +198,7 @@ POOL = Board(
     uid="llm-pool",
     title="LLM pool",
     question="How is this model served?",
-    variables=choices(Level.POOL),
+    variables=(*choices(Level.POOL), QUANTILE),
     rows=(_now(), _latencies(), _load(), _traffic(), _pods(), *INSIDE, how_to_read(_HOW_TO_READ, "pool")),
     annotations=(alerts(Level.POOL), *restarts(Level.POOL), reloads({})),
 )

@@ -1,7 +1,7 @@
 """The folded rows of a pool's board: what goes on inside its engines."""
 
 from collector.signals import Level
-from dashboards.kinds import TOKENS_PER_SECOND
+from dashboards.kinds import TOKENS, TOKENS_PER_SECOND
 from dashboards.model import Draw, Panel, Query, Row
 from dashboards.queries import Scope
 
@@ -12,7 +12,7 @@ _OUTSIDE = "no data: no cache outside the device, or the engine does not tell"
 
 
 def _time(title: str, name: str, text: str) -> Panel:
-    return Panel(title, text, "internals", queries=_HERE.quantiles(name, 0.5, 0.99), unit="s")
+    return Panel(title, text, "internals", queries=(_HERE.quantile("$quantile", name),), unit="s")
 
 
 def _stages() -> Row:
@@ -68,7 +68,7 @@ def _caches() -> Row:
                   "prefix-cache", queries=looked_up, unit=TOKENS_PER_SECOND),
             Panel("Tokens in the KV cache", "Tokens that live requests hold, and that fit in, of the pods that report.",
                   "kv-cache",
-                  queries=tokens, unit="suffix: tokens", width=6),
+                  queries=tokens, unit=TOKENS, width=6),
             Panel("Reserved", "Share of the token budget that the batch has reserved: an upper bound of use, where use is not "
                   "told.",
                   "kv-cache", queries=(_HERE.gauge("max", "kv_cache_reserved_ratio"),), unit="percentunit", width=6),
@@ -97,7 +97,7 @@ def _speculation() -> Row:
                   silent=_SPECULATION, width=6),
             Panel("Accepted per round", "Tokens accepted in a round: as the engine states it, or from its counters.",
                   "speculation",
-                  queries=(length, counted), unit="suffix: tokens", silent=_SPECULATION, width=6),
+                  queries=(length, counted), unit=TOKENS, silent=_SPECULATION, width=6),
             Panel("Rounds", "Rounds of speculative decoding, per second.", "speculation", queries=(rounds,), unit="ops",
                   silent=_SPECULATION, width=6),
         ),
@@ -114,7 +114,7 @@ def _split() -> Row:
             Panel("Between prefill and decode", "Requests on the way, by the queue they are in.", "split", draw=Draw.STACK,
                   queries=(queues,), silent=_SPLIT, width=6),
             Panel("Time of a transfer", "Time of one transfer of KV cache.", "split",
-                  queries=_HERE.quantiles("kv_transfer_seconds"),
+                  queries=(_HERE.quantile("$quantile", "kv_transfer_seconds"),),
                   unit="s", silent=_SPLIT, width=6),
             Panel("Transferred", "Bytes of KV cache sent between engines, per second.", "split",
                   queries=(_HERE.rate("kv_transfer_bytes"),), unit="Bps", silent=_SPLIT, width=6),

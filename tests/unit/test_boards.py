@@ -108,7 +108,7 @@ def test_every_panel_has_a_title_a_unit_and_a_description_with_a_link(board):
         assert re.search(r"\]\(docs/dashboards\.md#(.+)\)$", text)[1] in anchors
     for panel in queried(board):
         unit = panel["fieldConfig"]["defaults"]["unit"]
-        assert unit in UNITS or unit.startswith("suffix: ")
+        assert unit in UNITS or unit.startswith("suffix:")
         assert "maxDataPoints" not in panel
 
 

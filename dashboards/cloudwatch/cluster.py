@@ -4,7 +4,7 @@ from alerts.slo import TTFT
 from collector.signals import Level
 from dashboards.cloudwatch.lines import choices, line
 from dashboards.cloudwatch.model import Page
-from dashboards.cloudwatch.parts import BOUND, FULL, latencies, load, numbers, pods, traffic
+from dashboards.cloudwatch.parts import BOUND, FULL, latencies, load, numbers, pods, room, traffic
 from dashboards.model import Board, Limit, Panel, Row
 
 _LEVEL = Level.CLUSTER
@@ -35,7 +35,7 @@ CLUSTER = Page(
         title="LLM cluster (CloudWatch)",
         question="Is this cluster healthy, and which of its pools is not?",
         variables=(),
-        rows=(numbers(_LEVEL), _pools(), latencies(_LEVEL), load(_LEVEL), traffic(_LEVEL), pods(_LEVEL)),
+        rows=(numbers(_LEVEL), _pools(), latencies(_LEVEL), load(_LEVEL), traffic(_LEVEL), pods(_LEVEL), room(_LEVEL)),
     ),
     choices=choices(_LEVEL, "reporting_ratio"),
     chosen=("cluster",),

@@ -1,7 +1,7 @@
 """Panels that the boards of pools and of clusters share, at the level of the board."""
 
-from alerts.slo import THRESHOLDS, TTFT
-from collector.naming import EXACT
+from alerts.slo import E2E, ITL, THRESHOLDS, TTFT, LatencyObjective
+from collector.naming import EXACT, OVERFLOW
 from collector.signals import OUTCOMES, Level, State
 from dashboards.cloudwatch.lines import Line, line
 from dashboards.model import Draw, Limit, Panel, Row
@@ -9,6 +9,7 @@ from dashboards.model import Draw, Limit, Panel, Row
 FULL = Limit(THRESHOLDS.saturation_ratio, "red")
 BOUND = Limit(TTFT.bound_seconds, "red")
 
+_QUEUE = "queue_time_seconds"
 _POINTS = ("p50", "p95", "p99")
 
 
@@ -40,32 +41,70 @@ def numbers(level: Level) -> Row:
     )  # fmt: skip
 
 
-def latency(level: Level, title: str, name: str, text: str, *limits: Limit) -> Panel:
+def latency(level: Level, title: str, name: str, text: str, *limits: Limit, width: int = 8) -> Panel:
     """Quantiles of a histogram; percentiles need its values, which is why they are sent with counts."""
-    return Panel(
-        title, text, "latency", queries=tuple(line(name, level, point, point) for point in _POINTS), unit="s", limits=limits
-    )
+    points = tuple(line(name, level, point, point) for point in _POINTS)
+    return Panel(title, text, "latency", queries=points, unit="s", limits=limits, width=width)
 
 
 def latencies(level: Level) -> Row:
-    """What users feel."""
-    within = f"Share of requests whose first token came within {TTFT.bound_seconds:g} s. The line is the objective."
-    share = line(TTFT.signal, level, f"PR(0:{TTFT.bound_seconds:g})")
-    return Row(
-        title="Latency: what users feel",
-        panels=(
-            latency(level, "Time to first token", TTFT.signal,
-                    "Arrival to first token. The line is the objective's bound.", BOUND),
-            latency(level, "Inter-token latency", "inter_token_latency_seconds",
-                    "Gap between successive outputs of one request."),
-            latency(level, "End-to-end latency", "end_to_end_latency_seconds",
-                    "Arrival to last token; grows with the length of answers."),
-            Panel("Within the objective", within, "latency", queries=(share,), unit="percent",
-                  limits=(Limit(100 * TTFT.objective, "red"),), width=12),
-            Panel("Mean time to first token", "Mean over requests, from the exact sum and count.", "latency",
-                  queries=(line(TTFT.signal, level, "Average", suffix=EXACT),), unit="s", width=12),
-        ),
+    """What users feel, beside what was asked for."""
+    judged = (
+        (TTFT, "Arrival to first token."),
+        (ITL, "Gap between successive outputs of one request."),
+        (E2E, "Arrival to last token; grows with the length of answers."),
+    )
+    panels = (
+        latency(level, _titled(objective), objective.signal, f"{text} The line is the objective's bound.",
+                Limit(objective.bound_seconds, "red"))
+        for objective, text in judged
     )  # fmt: skip
+    return Row(title="Latency: what users feel", panels=(*panels, _within(level), _means(level), _beyond(level)))
+
+
+def _within(level: Level) -> Panel:
+    objectives = (TTFT, ITL, E2E)
+    bounds = ", ".join(f"{objective.title} {objective.bound_seconds:g} s" for objective in objectives)
+    shares = tuple(
+        line(objective.signal, level, f"PR(0:{objective.bound_seconds:g})", objective.slug.upper()) for objective in objectives
+    )
+    limits = tuple(Limit(100 * share, "red") for share in sorted({objective.objective for objective in objectives}))
+    text = f"Share that came within the objective's bound ({bounds}). The line is the share asked for."
+    return Panel("Within the objectives", text, "latency", queries=shares, unit="percent", limits=limits)
+
+
+def _means(level: Level) -> Panel:
+    shown = ((TTFT.signal, "first token"), (E2E.signal, "whole answer"), (_QUEUE, "queue"))
+    means = tuple(line(name, level, "Average", word, suffix=EXACT) for name, word in shown)
+    return Panel("Means", "Mean over requests, from the exact sum and count.", "latency", queries=means, unit="s")
+
+
+def _beyond(level: Level) -> Panel:
+    shown = ((TTFT.signal, "first token"), (ITL.signal, "gap"), (E2E.signal, "whole answer"), (_QUEUE, "queue"))
+    counts = tuple(line(name, level, "Sum", word, suffix=OVERFLOW, per_second=True) for name, word in shown)
+    text = "Observations per second above the highest bucket bound: percentiles that fall there are too low."
+    return Panel("Beyond measuring", text, "latency", queries=counts, unit="suffix: per second")
+
+
+def room(level: Level) -> Row:
+    """What happens where there is none."""
+    waited = "Time requests waited in the engine. No line where the engine does not say."
+    refused = "Requests pushed back for want of KV cache, and refused because the engine was full."
+    pushed = (
+        line("preemptions", level, "Sum", "preempted", per_second=True),
+        line("rejected_requests", level, "Sum", "refused", per_second=True),
+    )
+    return Row(
+        title="Want of room",
+        panels=(
+            latency(level, "Queue time", _QUEUE, waited, width=12),
+            Panel("Preempted and refused", refused, "load", queries=pushed, unit="reqps", width=12),
+        ),
+    )
+
+
+def _titled(objective: LatencyObjective) -> str:
+    return objective.title[0].upper() + objective.title[1:]
 
 
 def load(level: Level) -> Row:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from collector.naming import CLOUDWATCH_NAMESPACE, CLOUDWATCH_SIGNALS, cloudwatch_name
-from collector.signals import Level
+from collector.signals import SIGNALS, Level
 from dashboards.cloudwatch.lines import Line, choices, line
 from dashboards.cloudwatch.native import MOST_ALARMS, body
 from dashboards.cloudwatch.pages import PAGES
@@ -64,6 +64,18 @@ def test_every_metric_of_ours_is_sent_unless_configured_otherwise(page):
         assert isinstance(one, Line)
         if one.namespace == CLOUDWATCH_NAMESPACE:
             assert re.sub("_(exact|overflow)$", "", one.metric) in sent
+
+
+UNSHOWN = {"inter_token_latency_seconds_exact": "its mean says little: a batch that stalls is in p99"}
+"""What is sent and not shown, and why."""
+
+
+@pytest.mark.parametrize("level", [Level.POOL, Level.CLUSTER])
+def test_everything_that_is_sent_is_shown_or_left_out_for_a_reason(level):
+    shown = {one.metric for page in PAGES for one in lines(page)}
+    sent = {f"{name}{suffix}": cloudwatch_name(name, level) + suffix for name in CLOUDWATCH_SIGNALS
+            for suffix in (("", "_exact", "_overflow") if SIGNALS[name].ladder else ("",))}  # fmt: skip
+    assert {name for name, metric in sent.items() if metric not in shown} == set(UNSHOWN)
 
 
 @pages

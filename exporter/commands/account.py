@@ -1,5 +1,6 @@
 """Flags of commands that speak to an AWS account, and how its failures end them."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,10 +11,37 @@ import click
 
 from collector.naming import CLOUDWATCH_NAMESPACE
 
+_ARN = re.compile(r"arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:\d{12}:\S+")
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def arns(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Callback of options that take ARNs."""
+    for value in values:
+        if not _ARN.fullmatch(value):
+            raise click.BadParameter(f"{value!r} is no ARN such as arn:aws:sns:us-east-1:123456789012:topic")
+    return values
+
+
+def _prefix(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not _PREFIX.fullmatch(value):
+        raise click.BadParameter(f"{value!r} is not up to 64 letters, digits, '.', '_' and '-'")
+    return value
+
+
+def _namespace(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not 1 <= len(value) <= 255 or value.startswith((":", "AWS/")) or not value.isprintable() or set(value) & set("'\"{},"):
+        raise click.BadParameter(f"{value!r} cannot be a namespace of our metrics")
+    return value
+
+
 NAMESPACE = click.option(
-    "--namespace", default=CLOUDWATCH_NAMESPACE, show_default=True, help="CloudWatch namespace that the exporter sends to."
+    "--namespace", default=CLOUDWATCH_NAMESPACE, show_default=True, callback=_namespace,
+    help="CloudWatch namespace that the exporter sends to.",
+)  # fmt: skip
+PREFIX = click.option(
+    "--prefix", default="llm-fleet", show_default=True, callback=_prefix, help="First part of the names of our alarms."
 )
-PREFIX = click.option("--prefix", default="llm-fleet", show_default=True, help="First part of the names of our alarms.")
 
 
 def one_of(*actions: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

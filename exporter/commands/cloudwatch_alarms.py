@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from exporter.commands.account import NAMESPACE, PREFIX, account, failing, one_of
+from exporter.commands.account import NAMESPACE, PREFIX, account, arns, failing, one_of
 from exporter.commands.options import FILE
 from exporter.commands.render import read_settings
 from exporter.commands.result import print_json
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 @click.option("--cluster", "clusters", multiple=True, help="A cluster alone; repeatable.")
 @click.option("--promql", is_flag=True, help="PromQL alarms of all pools, for metrics sent over OTLP, instead of metric math.")
 @click.option("--config", "path", default=None, type=FILE, help="Objectives, thresholds and windows (YAML; docs/alerts.md).")
-@click.option("--critical", multiple=True, metavar="ARN", help="Told of critical alerts, such as an SNS topic; repeatable.")
-@click.option("--warning", multiple=True, metavar="ARN", help="Told of warnings; repeatable.")
+@click.option(
+    "--critical", multiple=True, metavar="ARN", callback=arns, help="Told of critical alerts, such as an SNS topic; repeatable."
+)
+@click.option("--warning", multiple=True, metavar="ARN", callback=arns, help="Told of warnings; repeatable.")
 @click.option("--runbook-url", default=None, help="Where alerts/runbook.md can be read.")
 @click.option("--prune", is_flag=True, help="With --put: delete our alarms that are not described any more.")
 @NAMESPACE
@@ -35,6 +37,10 @@ def alarms(action: str, pools: tuple[str, ...], clusters: tuple[str, ...], promq
     Without --pool or --cluster, --put finds the pools that send metrics. Only alarms tagged as ours are changed or deleted.
     --put again changes what differs and nothing else.
     """
+    if prune and action != "put":
+        raise click.UsageError("--prune goes with --put")
+    if promql and (pools or clusters):
+        raise click.UsageError("--promql speaks of all pools: it goes without --pool and --cluster")
     where = {name: given.pop(name) for name in ("region", "profile", "endpoint_url")}
     placing = _placing(**given)
     subjects = _subjects(pools, clusters)

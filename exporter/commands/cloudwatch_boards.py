@@ -5,18 +5,25 @@ from typing import Any
 
 import click
 
-from exporter.commands.account import NAMESPACE, PREFIX, account, failing, one_of
+from exporter.commands.account import NAMESPACE, PREFIX, account, arns, failing, one_of
 from exporter.commands.result import print_json
 
 
 @click.command("dashboards")
 @one_of("put", "print")
 @click.option("--board", "names", multiple=True, metavar="NAME", help="Only this dashboard; repeatable.  [default: all]")
-@click.option("--alarm", "arns", multiple=True, metavar="ARN", help="An alarm to show on top; repeatable. --put adds our own.")
+@click.option(
+    "--alarm",
+    "told",
+    multiple=True,
+    metavar="ARN",
+    callback=arns,
+    help="An alarm to show on top; repeatable. --put adds our own.",
+)
 @NAMESPACE
 @PREFIX
 @account
-def dashboards(action: str, names: tuple[str, ...], arns: tuple[str, ...], namespace: str, prefix: str, **where: str) -> None:
+def dashboards(action: str, names: tuple[str, ...], told: tuple[str, ...], namespace: str, prefix: str, **where: str) -> None:
     """Put CloudWatch dashboards of pools, clusters and SageMaker endpoints into an account, or print their bodies.
 
     --print needs no credentials. It prints the body of one --board as `aws cloudwatch put-dashboard` takes it, else all of them
@@ -32,7 +39,7 @@ def dashboards(action: str, names: tuple[str, ...], arns: tuple[str, ...], names
         from exporter.aws.client import region_of
 
         region = region_of(where["region"], where["profile"])
-        shown = [*arns, *(_ours(prefix, where) if action == "put" else ())]
+        shown = [*told, *(_ours(prefix, where) if action == "put" else ())]
         bodies = {name: body(known[name], region=region, namespace=namespace, alarms=shown) for name in names or known}
         if action == "print":
             print_json(bodies[names[0]] if len(names) == 1 else bodies)

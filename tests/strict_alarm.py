@@ -36,6 +36,13 @@ def complaints(operation: str, request: Mapping[str, Any]) -> list[str]:
     return found + list(_common(request)) + list(_metric(request) if operation == "PutMetricAlarm" else _composite(request))
 
 
+def evaluated(expression: str, values: Mapping[str, float]) -> float:
+    """CloudWatch's metric math at one moment, for what our expressions use: arithmetic, comparison, AND, IF."""
+    python = re.sub(r"\bAND\b", "and", expression)
+    names = {"IF": lambda only, then, other: then if only else other, **values}
+    return float(eval(python, {"__builtins__": {}}, names))
+
+
 def _enums(value: Any, shape: Any) -> Complaints:
     """What the SDK leaves to the service: values of closed lists, and longest lengths."""
     if shape.type_name == "structure":

@@ -18,7 +18,7 @@ from alerts.slo import DEFAULTS, THRESHOLDS, TTFT, BurnWindow, Change, Severity,
 from collector.naming import CLOUDWATCH_NAMESPACE, CLOUDWATCH_SIGNALS, cloudwatch_name
 from collector.signals import Level
 from tests.promql import descend
-from tests.strict_alarm import complaints
+from tests.strict_alarm import complaints, evaluated
 
 POOL = Subject(Level.POOL, ("prod-east", "serving", "llama-70b"))
 CLUSTER = Subject(Level.CLUSTER, ("prod-east",))
@@ -44,12 +44,6 @@ def told(request):
             own = {pair["Name"]: pair["Value"] for pair in metric["Dimensions"][3:]}
             meaning[one["Id"]] = (metric["MetricName"], own, one["MetricStat"]["Stat"], one["MetricStat"]["Period"])
     return expression, meaning
-
-
-def evaluated(expression, values):
-    """CloudWatch's metric math at one moment, for what our expressions use: arithmetic, comparison, AND, IF."""
-    python = re.sub(r"\bAND\b", "and", expression)
-    return eval(python, {"__builtins__": {}}, {"IF": lambda only, then, other: then if only else other, **values})
 
 
 @pytest.mark.parametrize("alarm", MADE + QUERIED, ids=lambda alarm: alarm.name)

@@ -1,6 +1,7 @@
 """The running process: reads its targets and serves what they say until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import math
 import os
@@ -71,6 +72,7 @@ async def serve(
         _beside(stack, keep_asking(hub.state, client, clock, every_seconds=config.details_interval))
         if origin is not None:
             _beside(stack, follow(origin, hung_up(), scraping.configure, hub.own.note_reload))
+        keep_for_good()
         say(_log, logging.INFO, "serving", url=base, cluster=config.cluster, targets=len(hub.state.tracks))
         for note in config.notes:
             say(_log, logging.WARNING, "configuration", note=note)
@@ -78,6 +80,12 @@ async def serve(
             await ready(base)
         await stop.wait()
         say(_log, logging.INFO, "stopping")
+
+
+def keep_for_good() -> None:
+    """What is loaded by now stays: the collector would look through it again and again, and the loop would wait."""
+    gc.collect()
+    gc.freeze()
 
 
 def cloudwatch(hub: Hub, config: Config) -> AbstractAsyncContextManager[None]:

@@ -120,7 +120,7 @@ def _build(file: schema.File, folder: Path) -> Config:
         full_interval=times["full_interval"],
         **{key: times[key] for key in ("stale_after", "down_after", "no_progress_after", "warming_for", "gap_limit")},
     )
-    sink = _cloudwatch(file.cloudwatch, folder)
+    sink = _cloudwatch(file.cloudwatch, folder, cluster.name)
     notes = [*_notes(times), *(to_cloudwatch.notes(sink, times["full_interval"]) if sink else ())]
     return Config(
         cluster=cluster.name, region=cluster.region, fast_interval=times["fast_interval"], full_interval=times["full_interval"],
@@ -132,9 +132,13 @@ def _build(file: schema.File, folder: Path) -> Config:
     )  # fmt: skip
 
 
-def _cloudwatch(section: schema.CloudWatch | None, folder: Path) -> to_cloudwatch.Settings | None:
+def _cloudwatch(section: schema.CloudWatch | None, folder: Path, cluster: str) -> to_cloudwatch.Settings | None:
+    if section is None:
+        return None
+    if not (cluster.isascii() and cluster.isprintable()):
+        raise ConfigError(f"cluster: CloudWatch takes plain ASCII names only, got {cluster!r}")
     try:
-        return None if section is None else to_cloudwatch.check(section, folder)
+        return to_cloudwatch.check(section, folder)
     except ValueError as error:
         raise ConfigError(str(error)) from error
 

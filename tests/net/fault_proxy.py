@@ -13,8 +13,6 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 Fault = Literal["pass", "throttle", "unavailable", "slow", "lost", "reset", "expired", "denied", "garbage"]
-SLOW_SECONDS = 0.2
-
 _ERRORS = {
     "throttle": (400, "Throttling", "Rate exceeded"),
     "unavailable": (503, "ServiceUnavailable", "busy"),
@@ -31,6 +29,7 @@ class Proxy:
     plan: deque[Fault] = field(default_factory=deque)
     seen: list[Fault] = field(default_factory=list)
     held: threading.Event = field(default_factory=threading.Event)
+    slow_seconds: float = 0.2
 
 
 @contextmanager
@@ -54,7 +53,7 @@ def spoiling(upstream: str, *plan: Fault) -> Iterator[Proxy]:
             else:
                 status, written = self.forward(body)
                 if fault == "slow":
-                    proxy.held.wait(SLOW_SECONDS)
+                    proxy.held.wait(proxy.slow_seconds)
                 if fault == "lost":
                     self.cut()
                 else:
@@ -89,14 +88,43 @@ def spoiling(upstream: str, *plan: Fault) -> Iterator[Proxy]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        proxy.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
+    with _threads(Handler) as proxy.url:
         try:
             yield proxy
         finally:
             proxy.held.set()
+
+
+@contextmanager
+def responding(status: int) -> Iterator[str]:
+    """A server that answers everything with a status and a page for people."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", "6")
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with _threads(Handler) as url:
+        yield url
+
+
+@contextmanager
+def _threads(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
             server.shutdown()
             thread.join()

@@ -23,9 +23,9 @@ from exporter.publish.cloudwatch.lease import Alone, FileLease, Lease
 from exporter.publish.cloudwatch.send import Sender, make_client
 from exporter.publish.cloudwatch.settings import Settings
 from exporter.publish.cloudwatch.writers import LOOK_EVERY_SECONDS, Writers
-from exporter.publish.outbox import Outbox
+from exporter.publish.outbox import Outbox, Unsent
 from tests.conftest import FakeClock
-from tests.net.fault_proxy import Fault, spoiling
+from tests.net.fault_proxy import Fault, responding, spoiling
 
 PATIENCE_SECONDS = 20.0
 CLUSTER = (("cluster", "prod"),)
@@ -186,6 +186,17 @@ def test_bad_data_are_found_by_halves_and_the_rest_is_taken(cloudwatch: StandIn)
     assert (receipt.sent, receipt.rejected) == (998, {"refused": 2})
     assert len(cloudwatch.store.bins) == 998
     assert len(cloudwatch.refusals) + len(cloudwatch.requests) < 60
+
+
+@pytest.mark.parametrize("status", [404, 405, 408, 500, 502])
+def test_an_answer_that_is_not_about_the_data_refuses_none(status: int) -> None:
+    """A wrong endpoint, or a proxy that is in the way."""
+    with responding(status) as url:
+        batch = Batch(SystemClock().now().wall, [pack([{"MetricName": "m", "Value": 1.0}])])
+        with pytest.raises(Unsent, match="unavailable") as failed:
+            Sender(settings(url), SystemClock())(batch)
+    assert failed.value.again
+    assert not batch.rejected
 
 
 def test_a_fault_between_two_halves_sends_nothing_twice(cloudwatch: StandIn) -> None:

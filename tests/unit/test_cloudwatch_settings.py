@@ -89,6 +89,12 @@ def test_a_mistake_is_named_with_what_would_be_right(section: str, complaint: st
         config(section)
 
 
+def test_a_cluster_that_cloudwatch_cannot_name_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="cluster: CloudWatch takes plain ASCII names only, got 'köln'"):
+        parse_config("cluster: köln\ncloudwatch: {}")
+    assert parse_config("cluster: köln").cluster == "köln"
+
+
 def test_what_may_surprise_is_noted() -> None:
     assert "is shorter than scrape.full_interval (5s)" in config("period: 1s").notes[0]
     assert "each pod is metrics of its own" in config("levels: [pod]").notes[0]

@@ -148,7 +148,7 @@ class Sender:
             return Unsent("credentials", str(error))
         if status in (401, 403):
             return Unsent("denied", str(error))
-        if 400 <= status < 500:
+        if status in (400, 413):
             return _Refused(str(error))
         return Unsent("unavailable", str(error))
 

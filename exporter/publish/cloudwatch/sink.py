@@ -1,6 +1,7 @@
 """CloudWatch beside the running process: samples on the loop, all else on two threads, an orderly end in time."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from exporter.publish.outbox import Outbox, Receipt
 
 _log = logging.getLogger(__name__)
 SINK = "cloudwatch"
-_LAST_WINDOW_SECONDS, _FLUSH_SECONDS = 0.8, 1.7
+_END_SECONDS, _FLUSH_SECONDS = 2.5, 1.0
 
 
 @asynccontextmanager
@@ -67,17 +68,25 @@ async def _sample(hub: Hub, feed: Feed, worker: ThreadPoolExecutor, interval: fl
 
 
 def _take(feed: Feed, moment: Moment, wall: float) -> None:
-    feed.take(moment.snapshot().rows, wall)
+    """Makes many objects and frees them again: meanwhile the collector would find nothing, and hold up the loop for it."""
+    gc.disable()
+    try:
+        feed.take(moment.snapshot().rows, wall)
+    finally:
+        del moment
+        gc.enable()
 
 
 async def _end(hub: Hub, feed: Feed, worker: ThreadPoolExecutor, outbox: Outbox[Batch]) -> None:
     """The open window, then all that waits, each within its time."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _END_SECONDS
     moment, wall = hub.moment(), hub.clock.now().wall
-    last = asyncio.get_running_loop().run_in_executor(worker, lambda: feed.finish(moment.snapshot().rows, wall))
-    done, _ = await asyncio.wait([last], timeout=_LAST_WINDOW_SECONDS)
+    last = loop.run_in_executor(worker, lambda: feed.finish(moment.snapshot().rows, wall))
+    done, _ = await asyncio.wait([last], timeout=_END_SECONDS - _FLUSH_SECONDS)
     if not done:
         say(_log, logging.WARNING, "the last window for CloudWatch was not ready in time")
     elif last.exception() is not None:
         say(_log, logging.ERROR, "the last window for CloudWatch was lost", error=repr(last.exception()))
-    await asyncio.to_thread(outbox.close, within_seconds=_FLUSH_SECONDS)
+    await asyncio.to_thread(outbox.close, within_seconds=end - loop.time())
     worker.shutdown(wait=False, cancel_futures=True)

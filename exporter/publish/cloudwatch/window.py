@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from collector.ladders import Ladder
 from collector.signals import Level
 from collector.snapshot import Row
-from collector.totals import Child, Histogram
+from collector.totals import Child
 
 Place = tuple[Level, tuple[str, ...]]
 """A level, and the values of its labels."""
@@ -31,19 +31,27 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What a histogram gained: counts of each bucket by the engines' own ladders, sum as a fixed-point integer."""
+    """What a histogram holds or gained: counts of each bucket by the engines' own ladders, sum as a fixed-point integer."""
 
     ladders: Mapping[Ladder, tuple[int, ...]]
     sum_fixed: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Subject:
     """One row over a window."""
 
-    gauges: dict[Child, Statistics] = field(default_factory=dict)
-    counters: dict[Child, int] = field(default_factory=dict)
-    histograms: dict[str, Gain] = field(default_factory=dict)
+    gauges: Mapping[Child, Statistics] = field(default_factory=dict)
+    counters: Mapping[Child, int] = field(default_factory=dict)
+    histograms: Mapping[str, Gain] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What is kept of a row until the next sample: its wanted totals."""
+
+    counters: Mapping[Child, int]
+    histograms: Mapping[str, Gain]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +70,8 @@ class Windows:
         self._period = period_seconds
         self._wanted = wanted
         self._start = -math.inf
-        self._before: dict[Place, Row] = {}
-        self._newest: dict[Place, Row] = {}
+        self._before: dict[Place, Totals] = {}
+        self._newest: dict[Place, Totals] = {}
         self._gauges: dict[Place, dict[Child, Statistics]] = {}
         self._unusable = 0
 
@@ -74,7 +82,8 @@ class Windows:
 
     def take(self, rows: Iterable[Row], wall: float) -> Window | None:
         """One sample. What was gained up to it belongs to the window that it ends, or else to the one it falls into."""
-        now = {(row.level, row.labels): row for row in rows if row.level in self._wanted}
+        seen = {(row.level, row.labels): row for row in rows if row.level in self._wanted}
+        now = {place: _totals(row, self._wanted[place[0]]) for place, row in seen.items()}
         start = wall // self._period * self._period
         ends = start != self._start and self._start != -math.inf
         if now and self._newest and self._newest.keys().isdisjoint(now):
@@ -86,18 +95,18 @@ class Windows:
         if ends:
             # A row that is gone begins at zero should it come back.
             self._before, self._newest = now, dict(now)
-        self._look(now)
+        self._look(seen)
         return closed
 
     def close(self) -> Window:
         """The open window as far as it is known; the next one goes on from there."""
-        subjects = {place: self._subject(place, row) for place, row in self._newest.items()}
+        subjects = {place: self._subject(place, totals) for place, totals in self._newest.items()}
         closed = Window(self._start, subjects, self._unusable)
         self._before, self._gauges, self._unusable = dict(self._newest), {}, 0
         return closed
 
-    def _look(self, now: Mapping[Place, Row]) -> None:
-        for place, row in now.items():
+    def _look(self, seen: Mapping[Place, Row]) -> None:
+        for place, row in seen.items():
             wanted, known = self._wanted[place[0]], self._gauges.setdefault(place, {})
             for child, value in row.gauges.items():
                 if child[0] not in wanted:
@@ -108,30 +117,37 @@ class Windows:
                 so_far = known.get(child)
                 known[child] = Statistics(1, value, value, value) if so_far is None else so_far.and_(value)
 
-    def _subject(self, place: Place, now: Row) -> Subject:
-        wanted, before = self._wanted[place[0]], self._before.get(place)
-        if before is not None and _fell(before, now):
-            before = None
-        subject = Subject(gauges=self._gauges.get(place, {}))
-        for child, total in now.counters.items():
-            if child[0] in wanted:
-                subject.counters[child] = total - (before.counters.get(child, 0) if before else 0)
-        for name, histogram in now.histograms.items():
-            if name in wanted:
-                subject.histograms[name] = _gain(before.histograms.get(name) if before else None, histogram)
-        return subject
+    def _subject(self, place: Place, now: Totals) -> Subject:
+        before = self._before.get(place, _NOTHING)
+        if _fell(before, now):
+            before = _NOTHING
+        return Subject(
+            gauges=self._gauges.get(place, {}),
+            counters={child: total - before.counters.get(child, 0) for child, total in now.counters.items()},
+            histograms={name: _gain(before.histograms.get(name), gain) for name, gain in now.histograms.items()},
+        )
 
 
-def _fell(before: Row, now: Row) -> bool:
+_NOTHING = Totals({}, {})
+
+
+def _totals(row: Row, wanted: frozenset[str]) -> Totals:
+    return Totals(
+        {child: total for child, total in row.counters.items() if child[0] in wanted},
+        {name: Gain(one.sources, one.sum_fixed) for name, one in row.histograms.items() if name in wanted},
+    )
+
+
+def _fell(before: Totals, now: Totals) -> bool:
     """True when the row is another subject's of the same name, whose totals began anew."""
     return any(now.counters.get(child, 0) < total for child, total in before.counters.items())
 
 
-def _gain(before: Histogram | None, now: Histogram) -> Gain:
+def _gain(before: Gain | None, now: Gain) -> Gain:
     if before is None:
-        return Gain(now.sources, now.sum_fixed)
+        return now
     gained: dict[Ladder, tuple[int, ...]] = {}
-    for ladder, counts in now.sources.items():
-        past = before.sources.get(ladder)
+    for ladder, counts in now.ladders.items():
+        past = before.ladders.get(ladder)
         gained[ladder] = counts if past is None else tuple(count - less for count, less in zip(counts, past, strict=True))
     return Gain(gained, now.sum_fixed - before.sum_fixed)

@@ -71,11 +71,11 @@ def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
 
 
 def alerts(level: Level) -> Annotation:
-    """Where an alert begins to fire for what is chosen. A mark from begin to end would lie over the graphs for hours."""
-    firing = "ALERTS" + braces({"alertstate": "firing", **chosen(level)})
-    expression = f"{firing} unless {firing} offset 30s"  # the step of marks: one each
+    """Where what an alert fires for began. A mark from begin to end would lie over the graphs for hours."""
+    began, firing = "ALERTS_FOR_STATE" + braces(chosen(level)), "ALERTS" + braces({"alertstate": "firing", **chosen(level)})
+    expression = f"1000 * {began} and ignoring (alertstate) {firing}"
     return Annotation(title="Firing alerts", expression=expression, color="red", heading="{{alertname}}",
-                      text="{{cluster}} {{namespace}}/{{pool}} {{pod}}")  # fmt: skip
+                      text="{{cluster}} {{namespace}}/{{pool}} {{pod}}", value_is_time=True)  # fmt: skip
 
 
 def restarts(level: Level) -> tuple[Annotation, Annotation]:

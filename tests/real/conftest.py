@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.real import programs
 from tests.real.frozen import FrozenPage, serve
 from tests.real.isolated import Isolated, start_isolated
 from tests.real.promapi import vector
-from tests.real.running import Running, free_port, program, running, wait_until
+from tests.real.running import Running, found, free_port, program, running, wait_until
 
 ROOT = Path(__file__).parents[2]
 DEMO_SPEED = 4
@@ -58,11 +59,22 @@ def frozen(demo: Running) -> Iterator[FrozenPage]:
         yield frozen
 
 
-@pytest.fixture(scope="session", params=["2", "3"])
-def prometheus(request: pytest.FixtureRequest, demo_job: dict[str, object], tmp_path_factory: NewFolder) -> Iterator[Running]:
+@pytest.fixture(scope="session")
+def both(demo_job: dict[str, object], tmp_path_factory: NewFolder) -> Iterator[dict[str, Running]]:
+    """Prometheus 2 and 3, those that are there, at the same time: each takes half a minute until it knows enough."""
+    with ExitStack() as stack:
+        yield {
+            version: stack.enter_context(programs.start_prometheus(version, [demo_job], tmp_path_factory.mktemp("prometheus")))
+            for version, name in programs.PROMETHEUS.items()
+            if found(name)
+        }
+
+
+@pytest.fixture(scope="session", params=list(programs.PROMETHEUS))
+def prometheus(request: pytest.FixtureRequest, both: dict[str, Running]) -> Running:
     """Prometheus 2 and 3, each scraping the demo."""
-    with programs.start_prometheus(request.param, [demo_job], tmp_path_factory.mktemp("prometheus")) as prometheus:
-        yield prometheus
+    program(programs.PROMETHEUS[request.param])
+    return both[request.param]
 
 
 @pytest.fixture(scope="session")

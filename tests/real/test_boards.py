@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 Board = Mapping[str, Any]
 
 NOT_IN_THE_DEMO = {
+    "speculative_accept_length_tokens": "vLLM counts accepted tokens and states no length",
     "requests_swapped": "the demo's vLLM is one that does not swap any more",
     "external_prefix_cache_query_tokens": "nothing is cached outside the device",
     "kv_offload_load_bytes": "nothing is moved to host memory",

@@ -48,12 +48,13 @@ def number(
     unit: str = "short",
     limits: tuple[Limit, ...] = (),
     below: str = "text",
+    named: tuple[Named, ...] = (),
     width: int = 3,
     silent: str = "",
 ) -> Panel:
     """One big number."""
     return Panel(title, text, anchor, draw=Draw.STAT, queries=(query,), unit=unit, limits=limits, below=below,
-                 silent=silent, width=width, height=4)  # fmt: skip
+                 named=named, silent=silent, width=width, height=4)  # fmt: skip
 
 
 def state_code(scope: Scope) -> Query:
@@ -70,11 +71,14 @@ def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
                  height=4)  # fmt: skip
 
 
-def alerts(level: Level) -> Annotation:
-    """Where an alert begins to fire for what is chosen. A mark from begin to end would lie over the graphs for hours."""
-    firing = "ALERTS" + braces({"alertstate": "firing", **chosen(level)})
-    expression = f"{firing} unless {firing} offset 30s"  # the step of marks: one each
-    return Annotation(title="Firing alerts", expression=expression, color="red", heading="{{alertname}}",
+def alerts(level: Level, **matchers: str) -> Annotation:
+    """Where an alert that somebody has to act on begins to fire for what is chosen, after at least a quarter of an hour of peace.
+
+    A mark from begin to end would lie over the graphs for hours, and one that flaps would fence them off.
+    """
+    firing = "ALERTS" + braces({"alertstate": "firing", "severity": "=~critical|warning", **matchers, **chosen(level)})
+    expression = f"{firing} unless max_over_time({firing}[15m] offset 30s)"
+    return Annotation(title="Alerts", expression=expression, color="red", heading="{{alertname}}",
                       text="{{cluster}} {{namespace}}/{{pool}} {{pod}}")  # fmt: skip
 
 

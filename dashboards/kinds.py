@@ -48,12 +48,13 @@ def number(
     unit: str = "short",
     limits: tuple[Limit, ...] = (),
     below: str = "text",
+    named: tuple[Named, ...] = (),
     width: int = 3,
     silent: str = "",
 ) -> Panel:
     """One big number."""
     return Panel(title, text, anchor, draw=Draw.STAT, queries=(query,), unit=unit, limits=limits, below=below,
-                 silent=silent, width=width, height=4)  # fmt: skip
+                 named=named, silent=silent, width=width, height=4)  # fmt: skip
 
 
 def state_code(scope: Scope) -> Query:
@@ -70,11 +71,16 @@ def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
                  height=4)  # fmt: skip
 
 
-def alerts(level: Level) -> Annotation:
-    """Where what an alert fires for began. A mark from begin to end would lie over the graphs for hours."""
-    began, firing = "ALERTS_FOR_STATE" + braces(chosen(level)), "ALERTS" + braces({"alertstate": "firing", **chosen(level)})
-    expression = f"1000 * {began} and ignoring (alertstate) {firing}"
-    return Annotation(title="Firing alerts", expression=expression, color="red", heading="{{alertname}}",
+def alerts(level: Level, **matchers: str) -> Annotation:
+    """Where what an alert fires for began, of alerts that somebody has to act on.
+
+    One mark each, at its own time, so that none is missed between the points of a long range. A mark from begin to end would lie
+    over the graphs for hours, and one for every flap would fence them off: a cause that returns within 15 minutes is not marked.
+    """
+    chosen_ones = {"severity": "=~critical|warning", **matchers, **chosen(level)}
+    began, firing = "ALERTS_FOR_STATE" + braces(chosen_ones), "ALERTS" + braces({"alertstate": "firing", **chosen_ones})
+    expression = f"1000 * {began} and ignoring (alertstate) {firing} unless changes({began}[15m]) > 0"
+    return Annotation(title="Alerts", expression=expression, color="red", heading="{{alertname}}",
                       text="{{cluster}} {{namespace}}/{{pool}} {{pod}}", value_is_time=True)  # fmt: skip
 
 

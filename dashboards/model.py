@@ -12,7 +12,6 @@ class Draw(StrEnum):
     LINES = "lines"
     STACK = "stack"
     STAT = "stat"
-    BARS = "bars"
     TABLE = "table"
     HEATMAP = "heatmap"
     TIMELINE = "timeline"

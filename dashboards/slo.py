@@ -47,7 +47,7 @@ def _now() -> Row:
 
 
 def _all() -> Row:
-    lasts = f"({_series('budget', 'left')} > 0) * {seconds_of(BUDGET_WINDOW)} / ({_burn(_SLOW.short)} > 0)"
+    lasts = f"clamp_min({_series('budget', 'left')}, 0) * {seconds_of(BUDGET_WINDOW)} / ({_burn(_SLOW.short)} > 0)"
     columns = (
         Query(_each(_series("objective", "ratio")), "Objective", "percentunit"),
         Query(f"1 - {_series('error', f'ratio{BUDGET_WINDOW}')}", "Good", "percentunit"),

@@ -119,9 +119,16 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Nothing: the browser's report names what it missed."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that closes a page hangs up in the middle of its last files: nothing to tell."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def _served(page: Path) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(page))) as server:
+    with _Server(("127.0.0.1", 0), partial(_Quiet, directory=str(page))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

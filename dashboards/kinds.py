@@ -74,12 +74,14 @@ def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
 def alerts(level: Level, **matchers: str) -> Annotation:
     """Where what an alert fires for began, of alerts that somebody has to act on.
 
-    One mark each, at its own time, so that none is missed between the points of a long range. A mark from begin to end would lie
+    One mark for each, at its own time, so that none is missed between the points of a long range. A mark from begin to end would lie
     over the graphs for hours, and one for every flap would fence them off: a cause that returns within 15 minutes is not marked.
     """
     chosen_ones = {"severity": "=~critical|warning", **matchers, **chosen(level)}
     began, firing = "ALERTS_FOR_STATE" + braces(chosen_ones), "ALERTS" + braces({"alertstate": "firing", **chosen_ones})
-    expression = f"1000 * {began} and ignoring (alertstate) {firing} unless changes({began}[15m]) > 0"
+    who = "cluster, namespace, pool, pod, alertname"  # the windows of a burn are one cause
+    first = f"1000 * min by ({who}) ({began} and ignoring (alertstate) {firing})"
+    expression = f"{first} unless on ({who}) changes({began}[15m]) > 0"
     return Annotation(title="Alerts", expression=expression, color="red", heading="{{alertname}}",
                       text="{{cluster}} {{namespace}}/{{pool}} {{pod}}", value_is_time=True)  # fmt: skip
 

@@ -74,8 +74,8 @@ def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
 def alerts(level: Level, **matchers: str) -> Annotation:
     """Where what an alert fires for began, of alerts that somebody has to act on.
 
-    One mark for each, at its own time, so that none is missed between the points of a long range. A mark from begin to end would lie
-    over the graphs for hours, and one for every flap would fence them off: a cause that returns within 15 minutes is not marked.
+    One mark for each, at its own time, so that none is missed between the points of a long range. A mark from begin to end would
+    lie over the graphs for hours, and one for every flap would fence them off: what returns within 15 minutes is not marked.
     """
     chosen_ones = {"severity": "=~critical|warning", **matchers, **chosen(level)}
     began, firing = "ALERTS_FOR_STATE" + braces(chosen_ones), "ALERTS" + braces({"alertstate": "firing", **chosen_ones})

@@ -81,6 +81,9 @@ class Panel:
     first: tuple[str, ...] = ()
     """Labels whose columns stand before the numbers of a table; all others stand behind."""
 
+    sort: str = ""
+    """The column that a table is sorted by at first, the highest on top; with a `-` before it the lowest."""
+
     named: tuple[Named, ...] = ()
     links: tuple[Link, ...] = ()
     top: float | None = None

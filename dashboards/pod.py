@@ -67,7 +67,8 @@ def _states() -> Row:
         panels=(
             Panel("State over time", text, "pods", draw=Draw.TIMELINE, queries=(state_code(_HERE),), named=STATES, width=16),
             Panel("Age of its numbers", "Time since the last good sample of the fast lane (the picker's signals); and the oldest "
-                  "of the full lane (all signals). The line is where an alert fires.", "age", queries=ages, unit="s", limits=(AGE[-1],)),
+                  "of the full lane (all signals). The line is where an alert fires.", "age", queries=ages, unit="s",
+                  limits=(AGE[-1],)),
         ),
     )  # fmt: skip
 

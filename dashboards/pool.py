@@ -160,8 +160,8 @@ def _pods_now() -> Panel:
         Query(f"time() - {sampled}", "Age", "s", AGE, "green"),
     )
     link = Link(title=TO_POD.title, board=TO_POD.board, level=Level.POD, column="pod")
-    return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"), sort="Waiting",
-                 colors=STATE_COLORS, width=16)  # fmt: skip
+    return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"),
+                 sort="Waiting", colors=STATE_COLORS, width=16)  # fmt: skip
 
 
 def _pods() -> Row:

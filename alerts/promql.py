@@ -80,20 +80,33 @@ def within_of(name: str, level: Level, bound: float, *, window: str, by: Iterabl
     return _aggregate("sum", row, level, by, f"increase({series}[{_window(window)}])")
 
 
+def bucket_rates_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """Observations per second at or below each bound of a histogram, by `le` and the labels `by` (the level's)."""
+    return _buckets("rate", name, level, window, by, matchers)
+
+
 def buckets_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
-    """Observations per second of each bucket (by `le`) of a histogram."""
-    row = _histogram("buckets_of", name, level)
-    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
-    kept = ("le", *(_default_labels(level) if by is None else by))
-    return _aggregate("sum", row, level, kept, f"rate({series}[{_window(window)}])")
+    """Observations at or below each bound of a histogram over the window, by `le` and the labels `by` (the level's)."""
+    return _buckets("increase", name, level, window, by, matchers)
 
 
 def quantile_of(
-    quantile: float, name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str
+    quantile: float | str, name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str
 ) -> str:
-    """Quantile of a histogram over the window; buckets are added first, as quantiles cannot be combined."""
+    """Quantile of a histogram over the window, a number or a variable of Grafana; buckets are added first, as quantiles
+    cannot be combined."""
     _histogram("quantile_of", name, level)
-    return f"histogram_quantile({quantile:g}, {buckets_of(name, level, window=window, by=by, **matchers)})"
+    buckets = bucket_rates_of(name, level, window=window, by=by, **matchers)
+    return f"histogram_quantile({quantile if isinstance(quantile, str) else format(quantile, 'g')}, {buckets})"
+
+
+def slope_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """How fast an additive gauge grows over the window, per second."""
+    row = find(name, level)
+    if row.kind is not Kind.GAUGE or not _summable(row):
+        raise _wrong_kind("slope_of", "a gauge that adds up", row, level)
+    series = selector(name, level, **matchers)
+    return _aggregate("sum", row, level, by, f"deriv({series}[{_window(window)}])")
 
 
 def share_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
@@ -118,6 +131,13 @@ def _growing(function: str, name: str, level: Level, window: str, matchers: Mapp
         raise _wrong_kind(f"{function}_of", "a counter or histogram", row, level)
     part = "_count" if row.kind is Kind.HISTOGRAM else ""
     return f"{function}({metric(name, level)}{part}{_braces(row, level, matchers)}[{_window(window)}])"
+
+
+def _buckets(function: str, name: str, level: Level, window: str, by: Iterable[str] | None, matchers: Mapping[str, str]) -> str:
+    row = _histogram("the buckets", name, level)
+    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
+    kept = ("le", *(_default_labels(level) if by is None else by))
+    return _aggregate("sum", row, level, kept, f"{function}({series}[{_window(window)}])")
 
 
 def _aggregate(how: str, row: Signal, level: Level, by: Iterable[str] | None, series: str) -> str:
@@ -149,6 +169,7 @@ def _matcher(text: str) -> tuple[str, str]:
 
 def _known(label: str, row: Signal, level: Level) -> None:
     labels = label_names(row, level) + (("le",) if row.kind is Kind.HISTOGRAM else ())
+    labels += SCRAPE_LABELS if level is Level.EXPORTER else ()
     if label not in labels:
         raise KeyError(f"{row.name} has no label {label!r} at level {level}; it has {', '.join(labels)}")
 

@@ -19,6 +19,9 @@ _PANEL = {"collapsed", "datasource", "description", "fieldConfig", "gridPos", "i
           "timeFrom", "timeShift", "title", "transformations", "transparent", "type"}  # fmt: skip
 _VARIABLE = {"allValue", "current", "datasource", "hide", "includeAll", "label", "multi", "name", "options",
              "query", "refresh", "regex", "sort", "type"}  # fmt: skip
+_BARS = {"displayMode": "basic", "orientation": "horizontal", "showUnfilled": True, "valueMode": "color",
+         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}}  # fmt: skip
+"""What grafanalib writes for bars, all in `fieldOptions`, is of long before."""
 _TARGET_NOISE = {"intervalFactor", "step", "metric", "target", "query"}
 
 
@@ -41,12 +44,16 @@ def _panel(panel: dict[str, Any], ids: Iterator[int]) -> dict[str, Any]:
     kept["targets"] = [_target(target, at) for at, target in enumerate(panel["targets"])]
     if not isinstance(panel.get("options"), dict):
         kept["options"] = {}  # Heatmap writes a list
+    if panel["type"] == "bargauge":
+        kept["options"] = _BARS
     defaults = kept["fieldConfig"]["defaults"]
     defaults["thresholds"]["steps"] = _steps(defaults["thresholds"]["steps"])
     if panel["type"] == "table":
         cell = defaults["custom"].pop("displayMode", "auto")
         defaults["custom"]["cellOptions"] = {"type": cell}
         defaults |= {key: panel[key] for key in ("mappings", "color") if key in panel}
+    if panel["type"] == "state-timeline":
+        kept["options"]["legend"]["showLegend"] = True
     if panel["type"] == "text":
         del kept["fieldConfig"], kept["targets"]
     return {key: value for key, value in kept.items() if value not in ([], "", False) or key == "options"}
@@ -71,7 +78,7 @@ def _variable(variable: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in variable.items() if key in _VARIABLE and value not in ([], "")}
     if variable["includeAll"]:
         kept["current"] = {"text": ["All"], "value": ["$__all"]}
-    else:
+    elif variable["type"] != "custom":
         kept["current"] = {}
     if variable["type"] == "query":
         kept["definition"] = variable["query"]

@@ -16,12 +16,40 @@ def render() -> None:
 
 @render.command("dashboards")
 @OUT
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "provisioning", "configmaps"]),
+    default="json",
+    show_default=True,
+    help="json: to import. provisioning: Grafana's folders. configmaps: for the sidecar of Grafana's chart.",
+)
 @click.option("--docs-url", default=None, help="Where docs/dashboards.md can be read; panels link to it.")
-def render_dashboards(out: Path, docs_url: str | None) -> None:
+@click.option("--uid-prefix", default=None, help="Goes before the uid of each board and of the links between them.")
+@click.option("--refresh", default=None, help="How often boards ask again, such as 1m; empty: never.  [default: 30s]")
+@click.option(
+    "--match",
+    "matches",
+    multiple=True,
+    metavar="LABEL=VALUE",
+    help="Matcher for every query, such as env=prod or env=~prod|test. May be repeated.",
+)
+@click.option(
+    "--logs-url", default=None, help="Where a pod's logs are; $cluster, $namespace, $pod are filled in.  [default: Loki]"
+)
+@click.option("--traces-url", default=None, help="Where a pod's traces are, likewise.  [default: Tempo]")
+def render_dashboards(out: Path, form: str, matches: tuple[str, ...], **given: str | None) -> None:
     """Write the Grafana boards."""
-    from dashboards.render import write
+    from dashboards.options import Options, matcher
+    from dashboards.render import Form, write
 
-    report(lambda: write(out) if docs_url is None else write(out, docs=docs_url), out)
+    names = {"docs_url": "docs", "logs_url": "logs", "traces_url": "traces"}
+    chosen = {names.get(key, key): value for key, value in given.items() if value is not None}
+    try:
+        options = Options(matchers=tuple(matcher(text) for text in matches), **chosen)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    report(lambda: write(out, options, Form(form)), out)
 
 
 @render.command("alerts")

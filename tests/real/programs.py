@@ -14,6 +14,8 @@ from tests.real.running import Running, free_port, program, running
 ROOT = Path(__file__).parents[2]
 RULES = sorted((ROOT / "alerts" / "generated").glob("*.yaml"))
 Settings = Mapping[str, Any]
+PROMETHEUS = {"2": "prometheus-2", "3": "prometheus"}
+"""Parts by major version."""
 
 
 def write_yaml(path: Path, settings: Settings) -> Path:
@@ -37,7 +39,7 @@ def start_prometheus(version: str, jobs: Sequence[Settings], folder: Path, *, al
     settings["global"]["evaluation_interval"] = "1s"
     if alertmanager:
         settings["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
-    command = [program({"2": "prometheus-2", "3": "prometheus"}[version]),
+    command = [program(PROMETHEUS[version]),
                f"--config.file={write_yaml(folder / 'prometheus.yml', settings)}", f"--storage.tsdb.path={folder}/data",
                f"--web.listen-address=127.0.0.1:{port}"]  # fmt: skip
     with running(command, url=f"http://127.0.0.1:{port}", ready="/-/ready", log=folder / "log") as prometheus:

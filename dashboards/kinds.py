@@ -1,0 +1,105 @@
+"""Kinds of panels, rows and marks that several boards have."""
+
+from alerts.promql import braces, fold_of, selector
+from alerts.slo import THRESHOLDS
+from collector.naming import metric
+from collector.signals import Level
+from dashboards.model import Annotation, Draw, Limit, Link, Named, Panel, Query, Row
+from dashboards.queries import Scope, chosen
+
+WARN, BAD, GOOD = "orange", "red", "green"
+
+FULL = Limit(THRESHOLDS.saturation_ratio, BAD)
+ERRORS = (Limit(0.01, WARN), Limit(0.05, BAD))
+SATURATION = (Limit(0.8 * THRESHOLDS.saturation_ratio, WARN), FULL)
+KV_CACHE = (Limit(0.8, WARN), Limit(0.95, BAD))
+REPORTING = (Limit(0.8, WARN), Limit(1, GOOD))
+IMBALANCE = (Limit(1.5, WARN), Limit(2, BAD))
+BUDGET = (Limit(0, WARN), Limit(0.25, GOOD))
+AGE = (Limit(THRESHOLDS.stale_seconds / 2, WARN), Limit(THRESHOLDS.stale_seconds, BAD))
+
+TOKENS_PER_SECOND, TOKENS = "suffix:tokens/s", "suffix:tokens"
+"""Grafana puts the space between."""
+
+STATE_COLORS = (
+    ("fresh", "green"),
+    ("warming", "blue"),
+    ("no_progress", "purple"),
+    ("stale", "orange"),
+    ("terminating", "gray"),
+    ("down", "red"),
+)
+OUTCOME_COLORS = (("stop", "green"), ("length", "blue"), ("abort", "orange"), ("error", "red"), ("other", "semi-dark-green"))
+
+STATES = tuple(Named(at, name, color) for at, (name, color) in enumerate(STATE_COLORS, start=1))
+"""States as numbers, for a timeline."""
+
+TO_POOL = Link(title="This pool", board="llm-pool")
+TO_POD = Link(title="This pod", board="llm-pod", level=Level.POD)
+TO_CLUSTER = Link(title="This cluster", board="llm-cluster", level=Level.CLUSTER)
+
+
+def number(
+    title: str,
+    text: str,
+    anchor: str,
+    query: Query,
+    *,
+    unit: str = "short",
+    limits: tuple[Limit, ...] = (),
+    below: str = "text",
+    width: int = 3,
+    silent: str = "",
+) -> Panel:
+    """One big number."""
+    return Panel(title, text, anchor, draw=Draw.STAT, queries=(query,), unit=unit, limits=limits, below=below,
+                 silent=silent, width=width, height=4)  # fmt: skip
+
+
+def state_code(scope: Scope) -> Query:
+    """Each pod's state as a number of `STATES`."""
+    coded = [f"{one.value} * {fold_of('max', 'state', Level.POD, state=one.text, **scope.chosen)}" for one in STATES]
+    return Query("\n+ ".join(coded), "{{namespace}}/{{pod}}")
+
+
+def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
+    """How many pods are in each state at this moment; a state that no pod is in would only make the others small."""
+    pods = scope.gauge("sum", "pods", "{{state}}", by=("state",))
+    some = Query(f"{pods.expression} > 0", pods.legend)
+    return Panel("Pods by state", text, anchor, draw=Draw.STAT, queries=(some,), below="text", colors=STATE_COLORS, width=width,
+                 height=4)  # fmt: skip
+
+
+def alerts(level: Level) -> Annotation:
+    """Where an alert begins to fire for what is chosen. A mark from begin to end would lie over the graphs for hours."""
+    firing = "ALERTS" + braces({"alertstate": "firing", **chosen(level)})
+    expression = f"{firing} unless {firing} offset 30s"  # the step of marks: one each
+    return Annotation(title="Firing alerts", expression=expression, color="red", heading="{{alertname}}",
+                      text="{{cluster}} {{namespace}}/{{pool}} {{pod}}")  # fmt: skip
+
+
+def restarts(level: Level) -> tuple[Annotation, Annotation]:
+    """Where an engine's process began, if it says when; and while a pod is new or restarted, whatever its engine."""
+    scope = chosen(level)
+    began = f"1000 * {selector('process_start_timestamp_seconds', Level.POD, **scope)}"
+    warming = f"{selector('state', Level.POD, state='warming', **scope)} == 1"
+    text = "{{cluster}} {{namespace}}/{{pod}}"
+    return (
+        Annotation(
+            title="Engine starts", expression=began, color="blue", heading="Engine started", text=text, value_is_time=True
+        ),
+        Annotation(title="Warming up", expression=warming, color="light-blue", heading="New or restarted", text=text),
+    )
+
+
+def reloads(matchers: dict[str, str]) -> Annotation:
+    """Where an exporter started or took a changed configuration."""
+    name = metric("config_last_reload_success_timestamp_seconds", Level.EXPORTER)
+    return Annotation(title="Exporter reloads", expression=f"1000 * {name}{braces(matchers)}", color="purple",
+                      heading="Configuration read", text="{{instance}}", value_is_time=True)  # fmt: skip
+
+
+def how_to_read(text: str, anchor: str, *, height: int = 6) -> Row:
+    """The row at the end that explains the board."""
+    panel = Panel("Reading", text, anchor, draw=Draw.TEXT, width=24, height=height)
+    return Row(title="How to read this board", panels=(panel,))

@@ -74,11 +74,13 @@ def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
 def alerts(level: Level, **matchers: str) -> Annotation:
     """Where an alert that somebody has to act on begins to fire for what is chosen, after at least a quarter of an hour of peace.
 
-    A mark from begin to end would lie over the graphs for hours, and one that flaps would fence them off.
+    A mark from begin to end would lie over the graphs for hours; one for each flap and each window of a burn would fence
+    them off.
     """
     firing = "ALERTS" + braces({"alertstate": "firing", "severity": "=~critical|warning", **matchers, **chosen(level)})
-    expression = f"{firing} unless max_over_time({firing}[15m] offset 30s)"
-    return Annotation(title="Alerts", expression=expression, color="red", heading="{{alertname}}",
+    now, before = (f"max by (cluster, namespace, pool, pod, alertname) ({series})"
+                   for series in (firing, f"max_over_time({firing}[15m] offset 30s)"))  # fmt: skip
+    return Annotation(title="Alerts", expression=f"{now} unless {before}", color="red", heading="{{alertname}}",
                       text="{{cluster}} {{namespace}}/{{pool}} {{pod}}")  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def _where() -> Row:
         title="Where: which adapter is on which pods",
         panels=(
             Panel("Adapters now", "Adapters with work, and on how many of the reporting pods.", "adapters", draw=Draw.TABLE,
-                  queries=columns, links=(to_pool,), first=("adapter",), silent=_IDLE),
+                  queries=columns, links=(to_pool,), first=("adapter",), sort="Pods", silent=_IDLE),
             Panel("Pods with the adapter", "Reporting pods on which the adapter has work: more pods, more copies in memory.",
                   "adapters", draw=Draw.STACK, queries=(Query(pods, "{{pool}} {{adapter}}"),), silent=_IDLE),
             Panel("Moves", "How often the number of an adapter's pods changed within 10 minutes: churn is loading and evicting.",

@@ -88,7 +88,7 @@ def _tables() -> Row:
         panels=(
             Panel("Pools now", f"Every pool {text} Click a pool's name to see it.", "pools", draw=Draw.TABLE,
                   queries=_columns(Level.POOL, "model", "engine"), links=to_pool,
-                  first=("pool",), width=24, height=9),
+                  first=("pool",), sort="Saturation", width=24, height=9),
             Panel("Clusters now", f"Every cluster {text} Saturation and imbalance are over all its pods.", "pools",
                   draw=Draw.TABLE, queries=_columns(Level.CLUSTER, "region", "version"), first=("cluster",), width=24,
                   height=5),
@@ -170,7 +170,7 @@ def _pods() -> Row:
             Panel("Pods over time", "Known pods by state. Only fresh, warming and no_progress ones carry load numbers.", "pods",
                   draw=Draw.STACK, queries=(over_time,), colors=STATE_COLORS, width=12),
             Panel("Pods in trouble", "Pods that are silent, stuck or leaving, and the age of their last good sample.", "pods",
-                  draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"), colors=STATE_COLORS,
+                  draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"), sort="Age", colors=STATE_COLORS,
                   silent="none: every pod reports", width=12),
         ),
     )  # fmt: skip

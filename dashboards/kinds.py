@@ -72,16 +72,18 @@ def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
 
 
 def alerts(level: Level, **matchers: str) -> Annotation:
-    """Where an alert that somebody has to act on begins to fire for what is chosen, after at least a quarter of an hour of peace.
+    """Where what an alert fires for began, of alerts that somebody has to act on.
 
-    A mark from begin to end would lie over the graphs for hours; one for each flap and each window of a burn would fence
-    them off.
+    One mark for each, at its own time, so that none is missed between the points of a long range. A mark from begin to end would
+    lie over the graphs for hours, and one for every flap would fence them off: what returns within 15 minutes is not marked.
     """
-    firing = "ALERTS" + braces({"alertstate": "firing", "severity": "=~critical|warning", **matchers, **chosen(level)})
-    now, before = (f"max by (cluster, namespace, pool, pod, alertname) ({series})"
-                   for series in (firing, f"max_over_time({firing}[15m] offset 30s)"))  # fmt: skip
-    return Annotation(title="Alerts", expression=f"{now} unless {before}", color="red", heading="{{alertname}}",
-                      text="{{cluster}} {{namespace}}/{{pool}} {{pod}}")  # fmt: skip
+    chosen_ones = {"severity": "=~critical|warning", **matchers, **chosen(level)}
+    began, firing = "ALERTS_FOR_STATE" + braces(chosen_ones), "ALERTS" + braces({"alertstate": "firing", **chosen_ones})
+    who = "cluster, namespace, pool, pod, alertname"  # the windows of a burn are one cause
+    first = f"1000 * min by ({who}) ({began} and ignoring (alertstate) {firing})"
+    expression = f"{first} unless on ({who}) changes({began}[15m]) > 0"
+    return Annotation(title="Alerts", expression=expression, color="red", heading="{{alertname}}",
+                      text="{{cluster}} {{namespace}}/{{pool}} {{pod}}", value_is_time=True)  # fmt: skip
 
 
 def restarts(level: Level) -> tuple[Annotation, Annotation]:

@@ -161,7 +161,7 @@ def _pods_now() -> Panel:
     )
     link = Link(title=TO_POD.title, board=TO_POD.board, level=Level.POD, column="pod")
     return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"),
-                 colors=STATE_COLORS, width=16)  # fmt: skip
+                 sort="Waiting", colors=STATE_COLORS, width=16)  # fmt: skip
 
 
 def _pods() -> Row:

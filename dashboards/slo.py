@@ -61,6 +61,7 @@ def _all() -> Row:
     )
     link = Link(title=TO_POOL.title, board=TO_POOL.board, column="pool")
     table = Panel("Objectives now", text, "objectives", draw=Draw.TABLE, queries=columns, links=(link,), first=("pool", "slo"),
+                  sort="-Budget left",
                   silent=_SILENT, width=24, height=10)  # fmt: skip
     return Row(title="Objectives: which one is at risk", panels=(table,))
 

@@ -55,8 +55,9 @@ def descend(node: Any) -> Iterator[Any]:
 
 
 def labels_of(name: str) -> set[str]:
-    if name == "ALERTS":
-        return {label for rule in alerts_of(GROUPS) for label in rule.carried} | {"alertname", "alertstate"}
+    if name in ("ALERTS", "ALERTS_FOR_STATE"):
+        own = {"alertname", "alertstate"} if name == "ALERTS" else {"alertname"}
+        return {label for rule in alerts_of(GROUPS) for label in rule.carried} | own
     if name in SERIES:
         row, level = SERIES[name]
         # Prometheus adds it to every series; by it exporters are told apart and found in a cluster.

@@ -15,6 +15,9 @@ _AT_THIS_MOMENT = (Draw.STAT, Draw.TABLE)
 """Asked for now: a value over the range outlives its series."""
 
 _FORMATS = {Draw.TABLE: core.TABLE_TARGET_FORMAT, Draw.HEATMAP: "heatmap"}
+_EMPTY_CELL = {"type": "special", "options": {"match": "null+nan", "result": {"text": "no data", "color": "text", "index": 0}}}
+"""Else it would be in the colour of a good value, and hold why the whole table may be empty."""
+
 _COLORED = {"custom.cellOptions": {"type": "color-text"}}
 _MODEL_WIDTH = 280
 """Pixels for `organisation/name-of-a-model-70B-Instruct`, several times the other labels."""
@@ -74,8 +77,6 @@ def _overrides(panel: Panel, options: Options) -> list[dict[str, Any]]:
         words = {name: {"text": name, "color": color, "index": at} for at, (name, color) in enumerate(panel.colors)}
         found.append(_override("byName", "state", {"mappings": [{"type": "value", "options": words}], **_COLORED}))
     for query in panel.queries:
-        if query.legend and panel.silent:  # told where the whole table is empty, too long for a cell
-            found.append(_override("byName", query.legend, {"noValue": "no data"}))
         if query.unit:
             found.append(_override("byName", query.legend, {"unit": query.unit}))
         if query.limits:
@@ -126,6 +127,7 @@ def _table(panel: Panel, common: dict[str, Any]) -> core.Panel:
     return core.Table(
         **common,
         filterable=True,
+        mappings=[_EMPTY_CELL],
         sortBy=sort,
         transformations=[
             {"id": "merge", "options": {}},

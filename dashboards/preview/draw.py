@@ -72,7 +72,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "preview", help="folder of the pictures")
     parser.add_argument("--board", nargs="+", choices=known, default=known, metavar="UID", help=f"some of: {', '.join(known)}")
     parser.add_argument(
-        "--minutes", type=float, default=11, help="how much the pictures span; each fault of the demo comes every ten"
+        "--minutes", type=int, default=11, help="how much the pictures span; each fault of the demo comes every ten"
     )
     parser.add_argument("--prometheus", metavar="URL", help="draw what this one has instead of starting the demo")
     options = parser.parse_args(arguments)
@@ -136,7 +136,7 @@ def _served(page: Path) -> Iterator[str]:
 
 def _drawn(options: argparse.Namespace, *, base: str, store: str) -> list[dict[str, Any]]:
     """Takes the pictures: the shots with what became of them."""
-    asked = {"prometheus": store, "scrape": SCRAPE_SECONDS, "from": f"now-{round(60 * options.minutes)}s", "to": "now"}
+    asked = {"prometheus": store, "scrape": SCRAPE_SECONDS, "from": f"now-{options.minutes}m", "to": "now"}
     return _taken(
         [
             {

@@ -52,7 +52,8 @@ def _now() -> Row:
             number("Errors", "Requests with outcome error, per second.", "errors",
                    _HERE.rate("requests", by=(), outcome="error"), unit="reqps", limits=(Limit(1e-9, "red"),), below="green"),
             number("Preemptions", "Running requests pushed back for want of KV cache, per second.", "preemptions",
-                   _HERE.rate("preemptions", by=()), unit="ops", limits=(Limit(THRESHOLDS.pod_preemption_rate, "orange"),), below="green"),
+                   _HERE.rate("preemptions", by=()), unit="ops", limits=(Limit(THRESHOLDS.pod_preemption_rate, "orange"),),
+                   below="green"),
         ),
     )  # fmt: skip
 

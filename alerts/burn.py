@@ -10,6 +10,7 @@ from collector.signals import Level
 
 _INTERVAL_SECONDS = 30
 _BASE = "5m"
+_TOPIC = "objectives"
 _LONGEST_RAW_SECONDS = 12 * 3600
 
 # An abort is the client's choice and neither good nor bad. What the engine refused for want of room never became a request.
@@ -39,9 +40,10 @@ def burn_groups(objective: Objective, settings: Settings) -> tuple[Group, Group]
         level=Level.POOL,
         interval_seconds=_INTERVAL_SECONDS,
         rules=(*records, *_stated(objective, settings), *(_alert(objective, pair, settings) for pair in settings.windows)),
+        topic=_TOPIC,
     )
     budget = (*_records(objective, settings.budget_window, settings), _left(objective, settings))
-    return burn, Group(name=f"{name}_budget", level=Level.POOL, interval_seconds=300, rules=budget)
+    return burn, Group(name=f"{name}_budget", level=Level.POOL, interval_seconds=300, rules=budget, topic=_TOPIC)
 
 
 def unrecorded(told: Burn, settings: Settings) -> str:

@@ -32,6 +32,8 @@ class RecordingRule:
     name: str
     expression: str
     labels: Labels = ()
+    kept: tuple[str, ...] = ()
+    """Labels beyond the level's that the expression keeps."""
 
 
 class How(StrEnum):
@@ -126,6 +128,12 @@ class Group:
     level: Level
     interval_seconds: int
     rules: Rules
+    topic: str = ""
+    """Name of the file that it goes into, its level's unless told."""
+
+    @property
+    def file(self) -> str:
+        return self.topic or str(self.level)
 
 
 def alerts_of(groups: Iterable[Group]) -> tuple[AlertRule, ...]:

@@ -1,7 +1,7 @@
 """Alerts of single pods: silent, stuck, full."""
 
 from alerts.model import SUBJECT, AlertRule, Check, Group, How, RecordingRule, Value, recorded
-from alerts.promql import fold_of, on, rate_of, selector
+from alerts.promql import braces, fold_of, on, rate_of, selector
 from alerts.slo import Settings, Severity
 from collector.naming import LEVEL_LABELS
 from collector.signals import REPORTING, Level, State
@@ -37,20 +37,22 @@ def _known(settings: Settings) -> RecordingRule:
     # was dismantled. A pod told to go falls silent before it leaves the list and reads `down` by then, hence the look back.
     chosen, pod, part = settings.chosen(_POD), on(_POD), "on (cluster, shard)"
     listed = fold_of("max", "last_sample_timestamp_seconds", _POD, by=(*LEVEL_LABELS[_POD], "shard"), **chosen)
-    unreached = f"{_KNOWN} and {pod} {_fold('max', 'state', settings, state=_SILENT)} == 1"
+    known = _KNOWN + braces(chosen)
+    unreached = f"{known} and {pod} {_fold('max', 'state', settings, state=_SILENT)} == 1"
     cluster = selector("pods", Level.CLUSTER, **settings.chosen(Level.CLUSTER))
     witness = f"({cluster} and max_over_time({cluster}[1h]) > 0)"
-    orphaned = f"{_KNOWN} unless {pod} {selector('state', _POD, **chosen)}\n    unless {part} {witness}"
+    orphaned = f"{known} unless {pod} {selector('state', _POD, **chosen)}\n    unless {part} {witness}"
     leaving = f"{fold_of('max', 'state', _POD, over='5m', **chosen, state='terminating')} == 1"
     carried = f"(\n    {unreached}\n    or\n    {orphaned}\n  ) > time() - {_REMEMBERED_SECONDS}"
-    return RecordingRule(name=_KNOWN, expression=f"(\n  {listed}\n  or\n  {carried}\n)\nunless {pod}\n{leaving}")
+    return RecordingRule(name=_KNOWN, expression=f"(\n  {listed}\n  or\n  {carried}\n)\nunless {pod}\n{leaving}", kept=("shard",))
 
 
 def _stale(settings: Settings) -> AlertRule:
+    known = _KNOWN + braces(settings.chosen(_POD))
     return AlertRule(
         name="LLMPodMetricsStale",
         level=_POD,
-        expression=f"time() - max by ({', '.join(LEVEL_LABELS[_POD])}) ({_KNOWN}) > {settings.thresholds.stale_seconds}",
+        expression=f"time() - max by ({', '.join(LEVEL_LABELS[_POD])}) ({known}) > {settings.thresholds.stale_seconds}",
         severity=Severity.TICKET,
         summary="A pod's metrics are no longer current.",
         description=(

@@ -18,9 +18,6 @@ SCRAPE_LABELS = ("job", "instance", "shard")
 
 _WINDOW = re.compile(r"(\d+(ms|[smhdwy]))+|\$__(rate_interval|interval|range)")
 
-_SCRAPED = ("instance",)
-"""Labels that Prometheus gives to what it scrapes, by which exporters' own series are told apart."""
-
 
 def selector(name: str, level: Level, **matchers: str) -> str:
     """Instant selector of a gauge or info family. TypeError for what only grows."""
@@ -83,12 +80,14 @@ def within_of(name: str, level: Level, bound: float, *, window: str, by: Iterabl
     return _aggregate("sum", row, level, by, f"increase({series}[{_window(window)}])")
 
 
+def bucket_rates_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """Observations per second at or below each bound of a histogram, by `le` and the labels `by` (the level's)."""
+    return _buckets("rate", name, level, window, by, matchers)
+
+
 def buckets_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
-    """Observations per second of each bucket (by `le`) of a histogram."""
-    row = _histogram("buckets_of", name, level)
-    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
-    kept = ("le", *(_default_labels(level) if by is None else by))
-    return _aggregate("sum", row, level, kept, f"rate({series}[{_window(window)}])")
+    """Observations at or below each bound of a histogram over the window, by `le` and the labels `by` (the level's)."""
+    return _buckets("increase", name, level, window, by, matchers)
 
 
 def quantile_of(
@@ -97,8 +96,8 @@ def quantile_of(
     """Quantile of a histogram over the window, a number or a variable of Grafana; buckets are added first, as quantiles
     cannot be combined."""
     _histogram("quantile_of", name, level)
-    point = quantile if isinstance(quantile, str) else format(quantile, "g")
-    return f"histogram_quantile({point}, {buckets_of(name, level, window=window, by=by, **matchers)})"
+    buckets = bucket_rates_of(name, level, window=window, by=by, **matchers)
+    return f"histogram_quantile({quantile if isinstance(quantile, str) else format(quantile, 'g')}, {buckets})"
 
 
 def slope_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
@@ -134,6 +133,13 @@ def _growing(function: str, name: str, level: Level, window: str, matchers: Mapp
     return f"{function}({metric(name, level)}{part}{_braces(row, level, matchers)}[{_window(window)}])"
 
 
+def _buckets(function: str, name: str, level: Level, window: str, by: Iterable[str] | None, matchers: Mapping[str, str]) -> str:
+    row = _histogram("the buckets", name, level)
+    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
+    kept = ("le", *(_default_labels(level) if by is None else by))
+    return _aggregate("sum", row, level, kept, f"{function}({series}[{_window(window)}])")
+
+
 def _aggregate(how: str, row: Signal, level: Level, by: Iterable[str] | None, series: str) -> str:
     kept = _default_labels(level) if by is None else tuple(by)
     for label in kept:
@@ -163,7 +169,7 @@ def _matcher(text: str) -> tuple[str, str]:
 
 def _known(label: str, row: Signal, level: Level) -> None:
     labels = label_names(row, level) + (("le",) if row.kind is Kind.HISTOGRAM else ())
-    labels += _SCRAPED if level is Level.EXPORTER else ()
+    labels += SCRAPE_LABELS if level is Level.EXPORTER else ()
     if label not in labels:
         raise KeyError(f"{row.name} has no label {label!r} at level {level}; it has {', '.join(labels)}")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from alerts.model import Group, RecordingRule, recorded
 from alerts.parts import known_pods, reporting_pods, weighted
-from alerts.promql import braces, buckets_of, fold_of, rate_of, share_of
+from alerts.promql import braces, bucket_rates_of, fold_of, rate_of, share_of
 from alerts.slo import Settings
 from collector.naming import LEVEL_LABELS
 from collector.signals import WINDOWED, Level
@@ -27,7 +27,8 @@ def load_records(level: Level, settings: Settings) -> Iterator[RecordingRule]:
     known, speaking = load("pods_known", level), load("pods_reporting", level)
     yield RecordingRule(name=known, expression=known_pods(level, **chosen))
     yield RecordingRule(name=speaking, expression=reporting_pods(level, **chosen))
-    yield RecordingRule(name=load("reporting", level), expression=f"{speaking} / ({known} > 0)")
+    share = f"{load('pods_reporting', level, **chosen)} / ({load('pods_known', level, **chosen)} > 0)"
+    yield RecordingRule(name=load("reporting", level), expression=share)
     for name in ("requests_running", "requests_waiting"):
         yield RecordingRule(name=load(name, level), expression=fold_of("sum", name, level, **chosen))
     for name in ("saturation", "kv_cache_usage"):
@@ -51,7 +52,7 @@ def groups(settings: Settings) -> tuple[Group, ...]:
 def _rates(level: Level, settings: Settings) -> Iterator[RecordingRule]:
     chosen, rate = settings.chosen(level), f"rate{_WINDOW}"
     requests = rate_of("requests", level, window=_WINDOW, by=(*LEVEL_LABELS[level], "outcome"), **chosen)
-    yield RecordingRule(name=recorded(level, "llm_requests", rate), expression=requests)
+    yield RecordingRule(name=recorded(level, "llm_requests", rate), expression=requests, kept=("outcome",))
     for name in _COUNTED:
         yield RecordingRule(name=recorded(level, f"llm_{name}", rate), expression=rate_of(name, level, window=_WINDOW, **chosen))
     for name in ("error", "abort", "prefix_cache_hit"):
@@ -62,11 +63,12 @@ def _rates(level: Level, settings: Settings) -> Iterator[RecordingRule]:
 def _latencies(level: Level, settings: Settings) -> Iterator[RecordingRule]:
     for name in WINDOWED:
         buckets = recorded(level, f"llm_{name}_bucket", f"rate{_WINDOW}")
-        yield RecordingRule(name=buckets, expression=buckets_of(name, level, window=_WINDOW, **settings.chosen(level)))
+        rates = bucket_rates_of(name, level, window=_WINDOW, **settings.chosen(level))
+        yield RecordingRule(name=buckets, expression=rates, kept=("le",))
         for word, quantile in _QUANTILES.items():
             yield RecordingRule(
                 name=recorded(level, f"llm_{name}", f"{word}_rate{_WINDOW}"),
-                expression=f"histogram_quantile({quantile:g}, {buckets})",
+                expression=f"histogram_quantile({quantile:g}, {buckets}{braces(settings.chosen(level))})",
             )
 
 
@@ -77,8 +79,8 @@ def _cluster_objectives(settings: Settings) -> Group:
         for part in ("good", "total"):
             of_pools = recorded(Level.POOL, f"llm_slo_{part}", f"increase{window}")
             name = recorded(Level.CLUSTER, f"llm_slo_{part}", f"increase{window}")
-            rules.append(RecordingRule(name=name, expression=f"sum by (cluster, slo) ({of_pools})"))
+            rules.append(RecordingRule(name=name, expression=f"sum by (cluster, slo) ({of_pools})", kept=("slo",)))
         good, total = (recorded(Level.CLUSTER, f"llm_slo_{part}", f"increase{window}") for part in ("good", "total"))
         share = recorded(Level.CLUSTER, "llm_slo_error", f"ratio{window}")
-        rules.append(RecordingRule(name=share, expression=f"1 - {good} / ({total} > 0)"))
+        rules.append(RecordingRule(name=share, expression=f"1 - {good} / ({total} > 0)", kept=("slo",)))
     return Group(name="llm_cluster_slo", level=Level.CLUSTER, interval_seconds=30, rules=tuple(rules))

@@ -63,7 +63,7 @@ def explain(message: str, sections: Mapping[str, type[msgspec.Struct]]) -> str:
     key = where.rstrip("`").lstrip(".")
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", what):
         struct = sections[re.sub(r"\[[^]]*\]", "[]", key)]
-        return f"{key + '.' if key else ''}{unknown[1]}: unknown key; {nearest(unknown[1], struct.__struct_fields__)}"
+        return f"{key + '.' if key else ''}{unknown[1]}: unknown key; {nearest(unknown[1], struct.__struct_encode_fields__)}"
     if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
         return f"{key + '.' if key else ''}{missing[1]}: missing; it is required"
     words = re.sub("`([^`]*)`", lambda match: " or ".join(_WORDS.get(kind, kind) for kind in match[1].split(" | ")), what)

@@ -4,7 +4,7 @@ from alerts.promql import RATE_INTERVAL, fold_of, quantile_of, selector
 from alerts.slo import TTFT
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
-from dashboards.kinds import BAD, TO_POD, WARN, alerts, how_to_read, number, restarts
+from dashboards.kinds import BAD, REPORTING, TO_POD, WARN, alerts, how_to_read, number, restarts
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row, Variable
 from dashboards.queries import Scope, choices, chosen, who
 
@@ -41,7 +41,7 @@ def _now() -> Row:
                    "internals",
                    deferred, limits=(Limit(1, WARN), Limit(10, BAD)), below="green", width=4),
             number("Reporting", "Share of known pods whose numbers are current, in the worst pool.", "reporting",
-                   _HERE.gauge("min", "reporting_ratio", by=()), unit="percentunit", limits=(Limit(0.8, WARN), Limit(1, "green")),
+                   _HERE.gauge("min", "reporting_ratio", by=()), unit="percentunit", limits=REPORTING,
                    below="red", width=4),
         ),
     )  # fmt: skip
@@ -59,9 +59,9 @@ def _where() -> Row:
         title="Where: which adapter is on which pods",
         panels=(
             Panel("Adapters now", "Adapters with work, and on how many of the reporting pods.", "adapters", draw=Draw.TABLE,
-                  queries=columns, links=(to_pool,), first=("adapter",), silent=_IDLE),
+                  queries=columns, links=(to_pool,), first=("adapter",), sort="Pods", silent=_IDLE),
             Panel("Pods with the adapter", "Reporting pods on which the adapter has work: more pods, more copies in memory.",
-                  "adapters", queries=(Query(pods, "{{pool}} {{adapter}}"),), silent=_IDLE),
+                  "adapters", draw=Draw.STACK, queries=(Query(pods, "{{pool}} {{adapter}}"),), silent=_IDLE),
             Panel("Moves", "How often the number of an adapter's pods changed within 10 minutes: churn is loading and evicting.",
                   "adapters", queries=(Query(moves, "{{adapter}}"),), silent=_IDLE),
         ),

@@ -1,10 +1,11 @@
 """The board of the exporter itself: can the other boards be believed?"""
 
 from alerts.promql import RATE_INTERVAL, braces, fold_of, selector
+from alerts.slo import THRESHOLDS
 from collector.naming import find, label_names, metric
 from collector.signals import Level
 from dashboards.kinds import BAD, GOOD, WARN, alerts, how_to_read, number, reloads
-from dashboards.model import Board, Draw, Limit, Panel, Query, Row, Variable
+from dashboards.model import Board, Draw, Limit, Named, Panel, Query, Row, Variable
 from dashboards.queries import Scope, chosen
 
 _HERE = Scope(Level.EXPORTER)
@@ -21,19 +22,20 @@ def _now() -> Row:
     series = _HERE.gauge("sum", "series", by=())
     slow = _HERE.quantile(0.99, "scrape_duration_seconds", by=())
     exporters = Query(f"count({selector('build_info', Level.EXPORTER, **_CHOSEN)})")
-    yes = (Limit(1, GOOD),)
+    read = (Named(0, "refused", BAD), Named(1, "valid", GOOD))
     return Row(
         title="Now",
         panels=(
             number("Exporters", "Exporters that are scraped.", "exporter", exporters),
-            number("Configuration", "1 if the configuration was last read without error, by all; else the old one holds.",
-                   "exporter", good, limits=yes, below="red"),
+            number("Configuration", "Whether all could read their configuration when it last changed; a refused one "
+                   "leaves the old in force.", "exporter", good, named=read),
             number("Targets up", "Share of targets whose last reading was good.", "targets", Query(up), unit="percentunit",
                    limits=(Limit(0.9, WARN), Limit(1, GOOD)), below="red"),
             number("Failures", "Failed attempts to read a target, per second.", "targets", failures, unit="ops",
                    limits=(Limit(0.1, WARN), Limit(1, BAD)), below="green"),
             number("Scrape p99", "99 of 100 readings of a target take at most this.", "targets", slow, unit="s",
-                   limits=(Limit(0.5, WARN), Limit(2, BAD)), below="green"),
+                   limits=(Limit(THRESHOLDS.slow_read_seconds / 2, WARN), Limit(THRESHOLDS.slow_read_seconds, BAD)),
+                   below="green"),
             number("Unknown families", "Engine families that this version knows nothing of: a newer engine, most likely.",
                    "oddities", _HERE.gauge("sum", "unknown_families", by=()), limits=_ANY, below="green"),
             number("Not counted", "Increase of engine counters that was seen and not published, per second.", "discarded", lost,
@@ -104,6 +106,7 @@ def _sinks() -> Row:
     queued = _HERE.gauge("max", "sink_queued_batches", "{{instance}} {{sink}}", by=("instance", "sink"))
     return Row(
         title="Sinks: does what is pushed arrive",
+        collapsed=True,
         panels=(
             Panel("Batches", "Batches per second: sent, or dropped unsent.", "sinks", queries=(of("sink_batches", "outcome"),),
                   unit="ops",
@@ -115,6 +118,7 @@ def _sinks() -> Row:
             Panel("Queued", "Batches that wait to be sent. A growing queue ends in dropped batches.", "sinks", queries=(queued,),
                   silent=_NO_SINK, width=12),
             Panel("Age of the last success", "Time since the back end last took a batch.", "sinks", queries=(age,), unit="s",
+                  limits=(Limit(THRESHOLDS.sink_silent_seconds, BAD),),
                   silent=_NO_SINK, width=12),
         ),
     )  # fmt: skip
@@ -168,5 +172,5 @@ EXPORTER = Board(
                  label="Exporter", spelled_out=True),
     ),
     rows=(_now(), _reading(), _truth(), _sinks(), _cost(), how_to_read(_HOW_TO_READ, "exporter")),
-    annotations=(reloads(_CHOSEN), alerts(Level.CLUSTER)),
+    annotations=(reloads(_CHOSEN), alerts(Level.CLUSTER, alertname="=~LLM(Exporter|Rules).*")),
 )  # fmt: skip

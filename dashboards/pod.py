@@ -1,6 +1,7 @@
 """The board of pods: can this replica take a request now, and if not, why?"""
 
 from alerts.promql import selector
+from alerts.slo import THRESHOLDS
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
 from dashboards.kinds import (
@@ -51,21 +52,25 @@ def _now() -> Row:
             number("Errors", "Requests with outcome error, per second.", "errors",
                    _HERE.rate("requests", by=(), outcome="error"), unit="reqps", limits=(Limit(1e-9, "red"),), below="green"),
             number("Preemptions", "Running requests pushed back for want of KV cache, per second.", "preemptions",
-                   _HERE.rate("preemptions", by=()), unit="ops", limits=(Limit(0.1, "orange"),), below="green"),
+                   _HERE.rate("preemptions", by=()), unit="ops", limits=(Limit(THRESHOLDS.pod_preemption_rate, "orange"),),
+                   below="green"),
         ),
     )  # fmt: skip
 
 
 def _states() -> Row:
     text = "fresh is current; warming has not served yet; no_progress holds work and stands still; stale and down are silent."
-    ages = _HERE.gauge("max", "signal_age_seconds", "{{namespace}}/{{pod}} {{lane}}", by=(*_OF_POD, "lane"))
+    ages = (
+        _HERE.gauge("max", "signal_age_seconds", "{{namespace}}/{{pod}}", by=_OF_POD, lane="fast"),
+        _HERE.gauge("max", "signal_age_seconds", "oldest in the full lane", by=(), lane="full"),
+    )
     return Row(
         title="State: is it heard, does it work",
         panels=(
             Panel("State over time", text, "pods", draw=Draw.TIMELINE, queries=(state_code(_HERE),), named=STATES, width=16),
-            Panel("Age of its numbers", "Time since the last good sample of each lane: fast for the picker's signals, full for "
-                  "all. "
-                  "The line is where an alert fires.", "age", queries=(ages,), unit="s", limits=(AGE[-1],)),
+            Panel("Age of its numbers", "Time since the last good sample of the fast lane (the picker's signals); and the oldest "
+                  "of the full lane (all signals). The line is where an alert fires.", "age", queries=ages, unit="s",
+                  limits=(AGE[-1],)),
         ),
     )  # fmt: skip
 
@@ -76,7 +81,7 @@ def _load() -> Row:
         _HERE.gauge("max", "kv_cache_usage_ratio", "mean"),
         _HERE.gauge("max", "kv_cache_usage_max_ratio", "fullest rank"),
     )
-    reasons = _HERE.gauge("max", "requests_waiting_by_reason", "{{namespace}}/{{pod}} {{reason}}", by=(*_OF_POD, "reason"))
+    reasons = _HERE.gauge("sum", "requests_waiting_by_reason", "{{reason}}", by=("reason",))
     refused = (_HERE.rate("rejected_requests", "rejected"), _HERE.rate("preemptions", "preempted"))
     pool = Scope(Level.POOL)
     return Row(
@@ -100,7 +105,7 @@ def _load() -> Row:
 
 
 def _traffic() -> Row:
-    outcomes = _HERE.rate("requests", "{{namespace}}/{{pod}} {{outcome}}", by=(*_OF_POD, "outcome"))
+    outcomes = _HERE.rate("requests", "{{outcome}}", by=("outcome",))
     tokens = tuple(_HERE.rate(f"{way}_tokens", way) for way in ("prompt", "generation"))
     hits = (_HERE.share("prefix_cache_hit_ratio"),)
     return Row(

@@ -56,7 +56,7 @@ def _now() -> Row:
                    "saturation", saturation, unit="percentunit", limits=SATURATION, below="green"),
             number("Reporting", "Share of known pods whose numbers are current, in the worst pool. Overloaded pods fall silent.",
                    "reporting", reporting, unit="percentunit", limits=REPORTING, below="red"),
-            number("TTFT budget left",
+            number("TTFT budget",
                    f"Error budget of {TTFT.title} left over {BUDGET_WINDOW}, in the worst pool; overspent below 0.",
                    "error-budget", budget, unit="percentunit", limits=BUDGET, below="red"),
             states(_HERE, "pods", "Known pods by what their numbers are worth at this moment."),
@@ -103,18 +103,13 @@ def _load() -> Row:
             _HERE.gauge("max", "requests_max", "limit"))  # fmt: skip
     kv_cache = (_HERE.gauge("max", "kv_cache_usage_ratio", "mean"), _HERE.gauge("max", "kv_cache_usage_max_ratio", "max"))
     full = "Mean over reporting pods of the larger of queue and KV cache over their limits. The line is full."
-    heard = "Share of known pods behind the numbers to the left. When it falls, they understate the load."
+    heard = "Share of known pods behind all these numbers. When it falls, they understate the load."
     balance = (_HERE.gauge("max", "imbalance_ratio", "busiest / mean"), _HERE.gauge("max", "load_variation_ratio", "variation"))
     refused = (_HERE.rate("rejected_requests", "rejected"), _HERE.rate("preemptions", "preempted"))
     flow = "How fast the queue grows (above 0) or drains (below), in requests per second."
     return Row(
         title="Load: how full it is",
         panels=(
-            Panel("Running and waiting", "Requests in the engines' batches, and queued for room, of the pods that report; and "
-                  "how "
-                  "many the servers take at most, where they say.", "running-and-waiting", queries=held, width=6),
-            Panel("KV cache in use", "Share of the KV cache that live requests hold: mean over capacity, and the fullest rank or "
-                  "pod.", "kv-cache", queries=kv_cache, unit="percentunit", width=6),
             Panel("Saturation", full, "saturation", queries=(_HERE.gauge("max", "saturation_ratio"),), unit="percentunit",
                   limits=(FULL,), width=6),
             Panel("Reporting", heard, "reporting", queries=(_HERE.gauge("min", "reporting_ratio"),), unit="percentunit", width=6),
@@ -122,9 +117,12 @@ def _load() -> Row:
                   signed=True, width=6),
             Panel("Rejected and preempted", "Requests that full engines refused, and running ones pushed back for want of KV "
                   "cache, per second.", "preemptions", queries=refused, unit="ops", width=6),
-            Panel("Evenness", "Load of the busiest pod over the mean (1 is even; the lines are 1.5 and 2), and standard "
-                  "deviation "
-                  "over mean.", "balance", queries=balance, limits=IMBALANCE, width=12),
+            Panel("Running and waiting", "Requests in the engines' batches, and queued for room, of the pods that report; and "
+                  "how many the servers take at most, where they say.", "running-and-waiting", queries=held),
+            Panel("KV cache in use", "Share of the KV cache that live requests hold: mean over capacity, and the fullest rank or "
+                  "pod.", "kv-cache", queries=kv_cache, unit="percentunit"),
+            Panel("Evenness", "Load of the busiest pod over the mean (1 is even; an alert fires at the upper line), and standard "
+                  "deviation over mean.", "balance", queries=balance, limits=IMBALANCE),
         ),
     )  # fmt: skip
 
@@ -139,13 +137,13 @@ def _traffic() -> Row:
         title="Traffic: what is asked of it",
         panels=(
             Panel("Requests by outcome", "Requests finished per second, by how they ended.", "requests", draw=Draw.STACK,
-                  queries=(outcomes,), unit="reqps", colors=OUTCOME_COLORS, width=6),
+                  queries=(outcomes,), unit="reqps", colors=OUTCOME_COLORS, width=12),
             Panel("Errors and aborts", "Share of finished requests that failed, and that were broken off, mostly by the client.",
-                  "errors", queries=broken, unit="percentunit", limits=ERRORS, width=6),
+                  "errors", queries=broken, unit="percentunit", limits=ERRORS, width=12),
             Panel("Tokens", "Prompt tokens taken in (cached ones included) and tokens generated, per second.", "tokens",
-                  queries=tokens, unit=TOKENS_PER_SECOND, width=6),
+                  queries=tokens, unit=TOKENS_PER_SECOND, width=12),
             Panel("Length of prompts and answers", "Tokens per request, at the chosen quantile. Longer ones cost more of "
-                  "everything.", "tokens", queries=sizes, unit=TOKENS, width=6),
+                  "everything.", "tokens", queries=sizes, unit=TOKENS, width=12),
         ),
     )  # fmt: skip
 
@@ -163,7 +161,7 @@ def _pods_now() -> Panel:
     )
     link = Link(title=TO_POD.title, board=TO_POD.board, level=Level.POD, column="pod")
     return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"),
-                 colors=STATE_COLORS, width=16)  # fmt: skip
+                 sort="Waiting", colors=STATE_COLORS, width=16)  # fmt: skip
 
 
 def _pods() -> Row:

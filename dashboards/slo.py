@@ -47,7 +47,7 @@ def _now() -> Row:
 
 
 def _all() -> Row:
-    lasts = f"({_series('budget', 'left')} > 0) * {seconds_of(BUDGET_WINDOW)} / ({_burn(_SLOW.short)} > 0)"
+    lasts = f"clamp_min({_series('budget', 'left')}, 0) * {seconds_of(BUDGET_WINDOW)} / ({_burn(_SLOW.short)} > 0)"
     columns = (
         Query(_each(_series("objective", "ratio")), "Objective", "percentunit"),
         Query(f"1 - {_series('error', f'ratio{BUDGET_WINDOW}')}", "Good", "percentunit"),
@@ -61,6 +61,7 @@ def _all() -> Row:
     )
     link = Link(title=TO_POOL.title, board=TO_POOL.board, column="pool")
     table = Panel("Objectives now", text, "objectives", draw=Draw.TABLE, queries=columns, links=(link,), first=("pool", "slo"),
+                  sort="-Budget left",
                   silent=_SILENT, width=24, height=10)  # fmt: skip
     return Row(title="Objectives: which one is at risk", panels=(table,))
 

@@ -72,7 +72,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "preview", help="folder of the pictures")
     parser.add_argument("--board", nargs="+", choices=known, default=known, metavar="UID", help=f"some of: {', '.join(known)}")
     parser.add_argument(
-        "--minutes", type=float, default=11, help="how much the pictures span; each fault of the demo comes every ten"
+        "--minutes", type=int, default=11, help="how much the pictures span; each fault of the demo comes every ten"
     )
     parser.add_argument("--prometheus", metavar="URL", help="draw what this one has instead of starting the demo")
     options = parser.parse_args(arguments)
@@ -119,9 +119,16 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Nothing: the browser's report names what it missed."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that closes a page hangs up in the middle of its last files: nothing to tell."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def _served(page: Path) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(page))) as server:
+    with _Server(("127.0.0.1", 0), partial(_Quiet, directory=str(page))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -129,7 +136,7 @@ def _served(page: Path) -> Iterator[str]:
 
 def _drawn(options: argparse.Namespace, *, base: str, store: str) -> list[dict[str, Any]]:
     """Takes the pictures: the shots with what became of them."""
-    asked = {"prometheus": store, "scrape": SCRAPE_SECONDS, "from": f"now-{round(60 * options.minutes)}s", "to": "now"}
+    asked = {"prometheus": store, "scrape": SCRAPE_SECONDS, "from": f"now-{options.minutes}m", "to": "now"}
     return _taken(
         [
             {

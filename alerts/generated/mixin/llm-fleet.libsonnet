@@ -3,301 +3,277 @@
   prometheusAlerts+:: {
     groups+: [
   {
-    "name": "llm_pod_freshness",
-    "interval": "5s",
-    "rules": [
-      {
-        "alert": "LLMPodMetricsStale",
-        "expr": "time() - max by (cluster, namespace, pool, pod) (pod:llm_last_sample_timestamp_seconds:known) > 30",
-        "labels": {
-          "level": "pod",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "A pod's metrics are no longer current.",
-          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} gave its last good sample {{ $value | humanizeDuration }} ago: the pod, the way to it or the exporter is silent.",
-          "runbook_url": "alerts/runbook.md#llmpodmetricsstale",
-          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
-        }
-      }
-    ]
-  },
-  {
-    "name": "llm_pod_load",
+    "name": "llm_cluster_load",
     "interval": "15s",
     "rules": [
       {
-        "alert": "LLMPodNeverReported",
-        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_state{state=~\"stale|down\"}) == 1\nunless on (cluster, namespace, pool, pod)\nmax by (cluster, namespace, pool, pod) (llm_pod_last_sample_timestamp_seconds)",
-        "for": "15m",
-        "labels": {
-          "level": "pod",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "A pod is listed and has never given a good sample.",
-          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} has been listed for 15 minutes or more and none of its pages could be read.",
-          "runbook_url": "alerts/runbook.md#llmpodneverreported",
-          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
-        }
-      },
-      {
-        "alert": "LLMPodPartlySilent",
-        "expr": "sum by (cluster, namespace, pool, pod) (llm_pod_targets{state=~\"stale|down\"}) > 0\nand on (cluster, namespace, pool, pod)\nmax by (cluster, namespace, pool, pod) (llm_pod_state{state=~\"fresh|warming|no_progress\"}) == 1",
-        "for": "2m",
-        "labels": {
-          "level": "pod",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "Some ports or ranks of a pod do not answer.",
-          "description": "{{ $value }} targets of {{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} are silent while others answer; its numbers are those of the others.",
-          "runbook_url": "alerts/runbook.md#llmpodpartlysilent",
-          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
-        }
-      },
-      {
-        "alert": "LLMPodStuck",
-        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_state{state=\"no_progress\"}) == 1",
+        "alert": "LLMClusterSilent",
+        "expr": "last_over_time(cluster:llm_pods_known:sum[1d])\nunless on (cluster)\ncluster:llm_pods_known:sum",
         "for": "1m",
         "labels": {
-          "level": "pod",
+          "level": "cluster",
           "severity": "critical"
         },
         "annotations": {
-          "summary": "A pod holds requests and does not advance them.",
-          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} shows work, and its engine's step counter stands still: requests on it hang.",
-          "runbook_url": "alerts/runbook.md#llmpodstuck",
-          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
+          "summary": "No exporter speaks for a cluster.",
+          "description": "Cluster {{ $labels.cluster }} had {{ $value }} pods when it was last heard of. Nothing is known of it now, and no other rule can judge it.",
+          "runbook_url": "alerts/runbook.md#llmclustersilent",
+          "dashboard_url": "/d/llm-cluster?var-cluster={{ $labels.cluster | urlquery }}"
         }
       },
       {
-        "alert": "LLMPodKVCacheSaturated",
-        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_kv_cache_usage_ratio) >= 0.95\nand on (cluster, namespace, pool, pod)\nmax by (cluster, namespace, pool, pod) (llm_pod_requests_waiting) > 0",
-        "for": "5m",
-        "labels": {
-          "level": "pod",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "A pod's KV cache is full and requests wait for it.",
-          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} holds {{ $value | humanizePercentage }} of its KV cache and has requests waiting.",
-          "runbook_url": "alerts/runbook.md#llmpodkvcachesaturated",
-          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
-        }
-      },
-      {
-        "alert": "LLMPodQueueLong",
-        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_requests_waiting) > 20",
-        "for": "5m",
-        "labels": {
-          "level": "pod",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "Requests have queued in a pod for minutes.",
-          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} has {{ $value }} requests waiting, and more than 20 for 5 minutes.",
-          "runbook_url": "alerts/runbook.md#llmpodqueuelong",
-          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
-        }
-      },
-      {
-        "alert": "LLMPodPreempting",
-        "expr": "sum by (cluster, namespace, pool, pod) (rate(llm_pod_preemptions_total[5m])) > 0.1",
-        "for": "5m",
-        "labels": {
-          "level": "pod",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "A pod pushes running requests back for want of KV cache.",
-          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} preempts {{ $value | humanize }} requests a second; each computes its prompt again.",
-          "runbook_url": "alerts/runbook.md#llmpodpreempting",
-          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
-        }
-      },
-      {
-        "alert": "LLMPodAdaptersWaiting",
-        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_adapters_running) > on (cluster, namespace, pool, pod) max by (cluster, namespace, pool, pod) (llm_pod_adapters_max)\nor\n(max by (cluster, namespace, pool, pod) (llm_pod_adapters_waiting) > 0 and on (cluster, namespace, pool, pod) max by (cluster, namespace, pool, pod) (llm_pod_adapters_running) >= on (cluster, namespace, pool, pod) max by (cluster, namespace, pool, pod) (llm_pod_adapters_max))",
-        "for": "10m",
-        "labels": {
-          "level": "pod",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "More LoRA adapters have work on a pod than fit into a batch.",
-          "description": "On {{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} adapters wait for each other: more are asked for than one batch holds ({{ $value }}).",
-          "runbook_url": "alerts/runbook.md#llmpodadapterswaiting",
-          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
-        }
-      }
-    ]
-  },
-  {
-    "name": "llm_pool_load",
-    "interval": "15s",
-    "rules": [
-      {
-        "alert": "LLMPoolNoReportingPods",
-        "expr": "pool:llm_pods_reporting:sum == 0\nand on (cluster, namespace, pool)\npool:llm_pods_known:sum > 0",
+        "alert": "LLMClusterNoReportingPods",
+        "expr": "cluster:llm_pods_reporting:sum == 0\nand on (cluster)\ncluster:llm_pods_known:sum > 0",
         "for": "1m",
         "labels": {
-          "level": "pool",
+          "level": "cluster",
           "severity": "critical"
         },
         "annotations": {
-          "summary": "No pod of a pool answers.",
-          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} has pods, and not one of them gives current numbers.",
-          "runbook_url": "alerts/runbook.md#llmpoolnoreportingpods",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "summary": "No pod of a cluster answers.",
+          "description": "Cluster {{ $labels.cluster }} has pods, and not one of them gives current numbers: network, credentials or the cluster itself.",
+          "runbook_url": "alerts/runbook.md#llmclusternoreportingpods",
+          "dashboard_url": "/d/llm-cluster?var-cluster={{ $labels.cluster | urlquery }}"
         }
       },
       {
-        "alert": "LLMPoolReportingLow",
-        "expr": "pool:llm_reporting:ratio < 0.8",
+        "alert": "LLMClusterReportingLow",
+        "expr": "cluster:llm_reporting:ratio < 0.5",
         "for": "5m",
         "labels": {
-          "level": "pool",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "Part of a pool is silent.",
-          "description": "Only {{ $value | humanizePercentage }} of the pods are current. Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: the others carry its load.",
-          "runbook_url": "alerts/runbook.md#llmpoolreportinglow",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
-        }
-      },
-      {
-        "alert": "LLMPoolSaturated",
-        "expr": "pool:llm_saturation:ratio >= 1\nor\n(max_over_time(pool:llm_saturation:ratio[5m]) >= 1 and on (cluster, namespace, pool) pool:llm_reporting:ratio < max_over_time(pool:llm_reporting:ratio[5m]))",
-        "for": "2m",
-        "keep_firing_for": "2m",
-        "labels": {
-          "level": "pool",
+          "level": "cluster",
           "severity": "critical"
         },
         "annotations": {
-          "summary": "A pool has no room: requests queue in the engines.",
-          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} is loaded to {{ $value | humanizePercentage }} of what it can take.",
-          "runbook_url": "alerts/runbook.md#llmpoolsaturated",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "summary": "Many pods of a cluster are silent at once.",
+          "description": "Cluster {{ $labels.cluster }}: only {{ $value | humanizePercentage }} of the pods are current.",
+          "runbook_url": "alerts/runbook.md#llmclusterreportinglow",
+          "dashboard_url": "/d/llm-cluster?var-cluster={{ $labels.cluster | urlquery }}"
         }
       },
       {
-        "alert": "LLMPoolKVHeadroomLow",
-        "expr": "pool:llm_kv_cache_usage:ratio > 0.85\nor\n(max_over_time(pool:llm_kv_cache_usage:ratio[5m]) > 0.85 and on (cluster, namespace, pool) pool:llm_reporting:ratio < max_over_time(pool:llm_reporting:ratio[5m]))\nor\n(pool:llm_kv_cache_usage:ratio > 0.5 and on (cluster, namespace, pool) predict_linear(pool:llm_kv_cache_usage:ratio[15m], 900) >= 1)",
-        "for": "10m",
+        "alert": "LLMClusterClockSkew",
+        "expr": "max by (cluster) (llm_pod_last_sample_timestamp_seconds) - time() > 10\nor\n(time() - max by (cluster) (llm_pod_last_sample_timestamp_seconds) > 40\nand on (cluster)\nsum by (cluster) (llm_cluster_pods{state=\"fresh\"}) > 0)",
+        "for": "5m",
         "labels": {
-          "level": "pool",
+          "level": "cluster",
           "severity": "warning"
         },
         "annotations": {
-          "summary": "A pool's KV cache is nearly full, or will be soon.",
-          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} holds {{ $value | humanizePercentage }} of its KV cache: above 85%, or full within 15m as it grows now.",
-          "runbook_url": "alerts/runbook.md#llmpoolkvheadroomlow",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
-        }
-      },
-      {
-        "alert": "LLMPoolImbalanced",
-        "expr": "max by (cluster, namespace, pool) (llm_pod_requests_running + llm_pod_requests_waiting) / (avg by (cluster, namespace, pool) (llm_pod_requests_running + llm_pod_requests_waiting) > 0) > 2\nand on (cluster, namespace, pool)\npool:llm_requests_waiting:sum / pool:llm_pods_reporting:sum > 1",
-        "for": "10m",
-        "labels": {
-          "level": "pool",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "One pod of a pool carries far more than the others while requests wait.",
-          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: the fullest pod has {{ $value | humanize }} times the mean load.",
-          "runbook_url": "alerts/runbook.md#llmpoolimbalanced",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "summary": "The clocks of an exporter and of Prometheus differ.",
+          "description": "Cluster {{ $labels.cluster }}: its exporter's clock and Prometheus' differ by about {{ $value | humanizeDuration }}; ages and the alerts on them are wrong by that.",
+          "runbook_url": "alerts/runbook.md#llmclusterclockskew",
+          "dashboard_url": "/d/llm-cluster?var-cluster={{ $labels.cluster | urlquery }}"
         }
       }
     ]
   },
   {
-    "name": "llm_pool_requests",
-    "interval": "15s",
+    "name": "llm_exporter_health",
+    "interval": "30s",
     "rules": [
       {
-        "alert": "LLMPoolErrorRateHigh",
-        "expr": "sum by (cluster, namespace, pool) (increase(llm_pool_requests_total{outcome=\"error\"}[5m]))\n/\n(sum by (cluster, namespace, pool) (increase(llm_pool_requests_total[5m])) >= 20)\n> 0.05",
+        "alert": "LLMExporterAbsent",
+        "expr": "absent(llm_exporter_build_info{job=\"llm-fleet\"})",
         "for": "5m",
         "labels": {
-          "level": "pool",
+          "level": "exporter",
           "severity": "critical"
         },
         "annotations": {
-          "summary": "Many requests to a pool fail.",
-          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests finished in 5 minutes failed.",
-          "runbook_url": "alerts/runbook.md#llmpoolerrorratehigh",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "summary": "There is no exporter at all.",
+          "description": "Prometheus has no sample of any exporter of job {{ $labels.job }}: nothing of the fleet is watched.",
+          "runbook_url": "alerts/runbook.md#llmexporterabsent",
+          "dashboard_url": "/d/llm-exporter"
         }
       },
       {
-        "alert": "LLMPoolAbortRateHigh",
-        "expr": "sum by (cluster, namespace, pool) (increase(llm_pool_requests_total{outcome=\"abort\"}[5m]))\n/\n(sum by (cluster, namespace, pool) (increase(llm_pool_requests_total[5m])) >= 20)\n> 0.2",
-        "for": "10m",
+        "alert": "LLMExporterDown",
+        "expr": "up{job=\"llm-fleet\"} == 0",
+        "for": "2m",
         "labels": {
-          "level": "pool",
+          "level": "exporter",
           "severity": "warning"
         },
         "annotations": {
-          "summary": "Many requests to a pool are broken off.",
-          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests finished in 5 minutes were broken off.",
-          "runbook_url": "alerts/runbook.md#llmpoolabortratehigh",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "summary": "An exporter cannot be scraped.",
+          "description": "Exporter {{ $labels.instance }} does not answer Prometheus. LLMClusterSilent says whether another stands in.",
+          "runbook_url": "alerts/runbook.md#llmexporterdown",
+          "dashboard_url": "/d/llm-exporter"
         }
       },
       {
-        "alert": "LLMPoolRejecting",
-        "expr": "sum by (cluster, namespace, pool) (increase(llm_pool_rejected_requests_total[5m]))\n/\n(sum by (cluster, namespace, pool) (increase(llm_pool_requests_total[5m]) or increase(llm_pool_rejected_requests_total[5m])) >= 20)\n> 0.01",
-        "for": "2m",
+        "alert": "LLMExporterConfigReloadFailed",
+        "expr": "min by (job, instance) (llm_exporter_config_last_reload_successful) == 0",
+        "for": "5m",
         "labels": {
-          "level": "pool",
-          "severity": "critical"
+          "level": "exporter",
+          "severity": "warning"
         },
         "annotations": {
-          "summary": "Engines of a pool refuse requests because they are full.",
-          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} refused {{ $value | humanizePercentage }} of the requests of the last 5 minutes.",
-          "runbook_url": "alerts/runbook.md#llmpoolrejecting",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "summary": "An exporter could not read its new configuration.",
+          "description": "Exporter {{ $labels.instance }} goes on with the configuration that it had before.",
+          "runbook_url": "alerts/runbook.md#llmexporterconfigreloadfailed",
+          "dashboard_url": "/d/llm-exporter"
         }
-      }
-    ]
-  },
-  {
-    "name": "llm_pool_slow",
-    "interval": "1m",
-    "rules": [
+      },
       {
-        "alert": "LLMPoolPrefixHitDrop",
-        "expr": "sum by (cluster, namespace, pool) (increase(llm_pool_prefix_cache_hit_tokens_total[1h])) / (sum by (cluster, namespace, pool) (increase(llm_pool_prefix_cache_query_tokens_total[1h])) >= 100000)\n< 0.5 * (\n  sum by (cluster, namespace, pool) (increase(llm_pool_prefix_cache_hit_tokens_total[1h] offset 1d)) / (sum by (cluster, namespace, pool) (increase(llm_pool_prefix_cache_query_tokens_total[1h] offset 1d)) >= 100000)\n)",
+        "alert": "LLMExporterTargetSourceFailing",
+        "expr": "min by (job, instance, source) (llm_exporter_target_source_last_read_successful) == 0",
+        "for": "5m",
+        "labels": {
+          "level": "exporter",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "A list of targets cannot be read whole.",
+          "description": "Exporter {{ $labels.instance }} cannot read all of {{ $labels.source }}; it keeps the targets that it had.",
+          "runbook_url": "alerts/runbook.md#llmexportertargetsourcefailing",
+          "dashboard_url": "/d/llm-exporter"
+        }
+      },
+      {
+        "alert": "LLMExporterReadsSlow",
+        "expr": "1 - sum by (job, instance) (increase(llm_exporter_scrape_duration_seconds_bucket{le=~\"1|1[.]0\"}[5m])) / (sum by (job, instance) (increase(llm_exporter_scrape_duration_seconds_count[5m])) > 0)\n> 0.05",
+        "for": "10m",
+        "labels": {
+          "level": "exporter",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "An exporter takes long to read its targets.",
+          "description": "Exporter {{ $labels.instance }}: {{ $value | humanizePercentage }} of the reads of 5 minutes took longer than 1 s.",
+          "runbook_url": "alerts/runbook.md#llmexporterreadsslow",
+          "dashboard_url": "/d/llm-exporter"
+        }
+      },
+      {
+        "alert": "LLMExporterUnstableTargets",
+        "expr": "max by (job, instance) (llm_exporter_unstable_targets) > 0",
+        "for": "10m",
+        "labels": {
+          "level": "exporter",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "Several servers seem to answer behind one target.",
+          "description": "Exporter {{ $labels.instance }}: the counters of {{ $value }} targets jump back and forth and are not counted.",
+          "runbook_url": "alerts/runbook.md#llmexporterunstabletargets",
+          "dashboard_url": "/d/llm-exporter"
+        }
+      },
+      {
+        "alert": "LLMExporterCapReached",
+        "expr": "max by (job, instance) (llm_exporter_pods_dropped) > 0\nor\nsum by (job, instance) (increase(llm_exporter_label_values_capped_total[15m])) > 0",
+        "for": "10m",
+        "labels": {
+          "level": "exporter",
+          "severity": "info"
+        },
+        "annotations": {
+          "summary": "An exporter leaves out pods or label values because there are too many.",
+          "description": "Exporter {{ $labels.instance }} reached a cap ({{ $value | humanize }} left out). Levels above stay whole.",
+          "runbook_url": "alerts/runbook.md#llmexportercapreached",
+          "dashboard_url": "/d/llm-exporter"
+        }
+      },
+      {
+        "alert": "LLMExporterUnknownFamilies",
+        "expr": "max by (job, instance) (llm_exporter_unknown_families) > 0",
         "for": "30m",
         "labels": {
-          "level": "pool",
+          "level": "exporter",
           "severity": "info"
         },
         "annotations": {
-          "summary": "Prefix-cache hits of a pool fell far below those of a day before.",
-          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} found {{ $value | humanizePercentage }} of its prompt tokens in the cache in the last hour; that is less than 50% of the share at the same hour a day before.",
-          "runbook_url": "alerts/runbook.md#llmpoolprefixhitdrop",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "summary": "Engines publish metrics that this version knows nothing of.",
+          "description": "Exporter {{ $labels.instance }} sees {{ $value }} unknown families: an engine is newer, and names may have changed.",
+          "runbook_url": "alerts/runbook.md#llmexporterunknownfamilies",
+          "dashboard_url": "/d/llm-exporter"
+        }
+      }
+    ]
+  },
+  {
+    "name": "llm_exporter_sinks",
+    "interval": "30s",
+    "rules": [
+      {
+        "alert": "LLMExporterSinkFailing",
+        "expr": "time() - max by (job, instance, sink) (llm_exporter_sink_last_success_timestamp_seconds) > 300\nor\n(sum by (job, instance, sink) (increase(llm_exporter_sink_failures_total[10m])) > 0 unless on (job, instance, sink) max by (job, instance, sink) (llm_exporter_sink_last_success_timestamp_seconds))",
+        "for": "2m",
+        "labels": {
+          "level": "exporter",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "A back end takes nothing from an exporter.",
+          "description": "Exporter {{ $labels.instance }}: {{ $labels.sink }} has taken no batch for more than 5m, or never one.",
+          "runbook_url": "alerts/runbook.md#llmexportersinkfailing",
+          "dashboard_url": "/d/llm-exporter"
         }
       },
       {
-        "alert": "LLMPoolVersionsDiffer",
-        "expr": "count by (cluster, namespace, pool) (count by (cluster, namespace, pool, engine, version) (llm_pod_info{version!=\"\"})) > 1\nor\nmax by (cluster, namespace, pool) (llm_pod_kv_cache_block_size_tokens) > min by (cluster, namespace, pool) (llm_pod_kv_cache_block_size_tokens)",
-        "for": "1h",
+        "alert": "LLMExporterSinkDropping",
+        "expr": "sum by (job, instance, sink) (increase(llm_exporter_sink_batches_total{outcome=\"dropped\"}[5m])) > 0",
         "labels": {
-          "level": "pool",
+          "level": "exporter",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "An exporter drops what a back end should get.",
+          "description": "Exporter {{ $labels.instance }} dropped {{ $value | humanize }} batches for {{ $labels.sink }} in 5 minutes; they are lost.",
+          "runbook_url": "alerts/runbook.md#llmexportersinkdropping",
+          "dashboard_url": "/d/llm-exporter"
+        }
+      },
+      {
+        "alert": "LLMExporterSinkRejecting",
+        "expr": "sum by (job, instance, sink, reason) (increase(llm_exporter_sink_points_rejected_total[15m])) > 0",
+        "for": "15m",
+        "labels": {
+          "level": "exporter",
           "severity": "info"
         },
         "annotations": {
-          "summary": "Pods of one pool run different engines, versions or block sizes.",
-          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: the same request is served in different ways, and prefix caches cannot be compared.",
-          "runbook_url": "alerts/runbook.md#llmpoolversionsdiffer",
-          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+          "summary": "A back end refuses some of an exporter's data points.",
+          "description": "Exporter {{ $labels.instance }}: {{ $value | humanize }} points for {{ $labels.sink }} were left out in 15 minutes: {{ $labels.reason }}.",
+          "runbook_url": "alerts/runbook.md#llmexportersinkrejecting",
+          "dashboard_url": "/d/llm-exporter"
+        }
+      }
+    ]
+  },
+  {
+    "name": "llm_exporter_rules",
+    "interval": "30s",
+    "rules": [
+      {
+        "alert": "LLMRulesFailing",
+        "expr": "sum by (job, instance, rule_group) (increase(prometheus_rule_evaluation_failures_total{rule_group=~\".*;llm_.*\"}[5m])) > 0",
+        "labels": {
+          "level": "exporter",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "Rules of this set fail in Prometheus.",
+          "description": "{{ $labels.rule_group }} failed {{ $value | humanize }} times in 5 minutes on {{ $labels.instance }}; what it judges is not judged.",
+          "runbook_url": "alerts/runbook.md#llmrulesfailing",
+          "dashboard_url": "/d/llm-exporter"
+        }
+      },
+      {
+        "alert": "LLMFleetWatchdog",
+        "expr": "vector(1)",
+        "labels": {
+          "level": "exporter",
+          "severity": "none"
+        },
+        "annotations": {
+          "summary": "Always fires, so that its absence tells that alerts do not arrive.",
+          "description": "Route it to a service that calls when it stops coming.",
+          "runbook_url": "alerts/runbook.md#llmfleetwatchdog",
+          "dashboard_url": "/d/llm-exporter"
         }
       }
     ]
@@ -615,277 +591,301 @@
     ]
   },
   {
-    "name": "llm_cluster_load",
+    "name": "llm_pod_freshness",
+    "interval": "5s",
+    "rules": [
+      {
+        "alert": "LLMPodMetricsStale",
+        "expr": "time() - max by (cluster, namespace, pool, pod) (pod:llm_last_sample_timestamp_seconds:known) > 30",
+        "labels": {
+          "level": "pod",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "A pod's metrics are no longer current.",
+          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} gave its last good sample {{ $value | humanizeDuration }} ago: the pod, the way to it or the exporter is silent.",
+          "runbook_url": "alerts/runbook.md#llmpodmetricsstale",
+          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
+        }
+      }
+    ]
+  },
+  {
+    "name": "llm_pod_load",
     "interval": "15s",
     "rules": [
       {
-        "alert": "LLMClusterSilent",
-        "expr": "last_over_time(cluster:llm_pods_known:sum[1d])\nunless on (cluster)\ncluster:llm_pods_known:sum",
-        "for": "1m",
-        "labels": {
-          "level": "cluster",
-          "severity": "critical"
-        },
-        "annotations": {
-          "summary": "No exporter speaks for a cluster.",
-          "description": "Cluster {{ $labels.cluster }} had {{ $value }} pods when it was last heard of. Nothing is known of it now, and no other rule can judge it.",
-          "runbook_url": "alerts/runbook.md#llmclustersilent",
-          "dashboard_url": "/d/llm-cluster?var-cluster={{ $labels.cluster | urlquery }}"
-        }
-      },
-      {
-        "alert": "LLMClusterNoReportingPods",
-        "expr": "cluster:llm_pods_reporting:sum == 0\nand on (cluster)\ncluster:llm_pods_known:sum > 0",
-        "for": "1m",
-        "labels": {
-          "level": "cluster",
-          "severity": "critical"
-        },
-        "annotations": {
-          "summary": "No pod of a cluster answers.",
-          "description": "Cluster {{ $labels.cluster }} has pods, and not one of them gives current numbers: network, credentials or the cluster itself.",
-          "runbook_url": "alerts/runbook.md#llmclusternoreportingpods",
-          "dashboard_url": "/d/llm-cluster?var-cluster={{ $labels.cluster | urlquery }}"
-        }
-      },
-      {
-        "alert": "LLMClusterReportingLow",
-        "expr": "cluster:llm_reporting:ratio < 0.5",
-        "for": "5m",
-        "labels": {
-          "level": "cluster",
-          "severity": "critical"
-        },
-        "annotations": {
-          "summary": "Many pods of a cluster are silent at once.",
-          "description": "Cluster {{ $labels.cluster }}: only {{ $value | humanizePercentage }} of the pods are current.",
-          "runbook_url": "alerts/runbook.md#llmclusterreportinglow",
-          "dashboard_url": "/d/llm-cluster?var-cluster={{ $labels.cluster | urlquery }}"
-        }
-      },
-      {
-        "alert": "LLMClusterClockSkew",
-        "expr": "max by (cluster) (llm_pod_last_sample_timestamp_seconds) - time() > 10\nor\n(time() - max by (cluster) (llm_pod_last_sample_timestamp_seconds) > 40\nand on (cluster)\nsum by (cluster) (llm_cluster_pods{state=\"fresh\"}) > 0)",
-        "for": "5m",
-        "labels": {
-          "level": "cluster",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "The clocks of an exporter and of Prometheus differ.",
-          "description": "Cluster {{ $labels.cluster }}: its exporter's clock and Prometheus' differ by about {{ $value | humanizeDuration }}; ages and the alerts on them are wrong by that.",
-          "runbook_url": "alerts/runbook.md#llmclusterclockskew",
-          "dashboard_url": "/d/llm-cluster?var-cluster={{ $labels.cluster | urlquery }}"
-        }
-      }
-    ]
-  },
-  {
-    "name": "llm_exporter_health",
-    "interval": "30s",
-    "rules": [
-      {
-        "alert": "LLMExporterAbsent",
-        "expr": "absent(llm_exporter_build_info{job=\"llm-fleet\"})",
-        "for": "5m",
-        "labels": {
-          "level": "exporter",
-          "severity": "critical"
-        },
-        "annotations": {
-          "summary": "There is no exporter at all.",
-          "description": "Prometheus has no sample of any exporter of job {{ $labels.job }}: nothing of the fleet is watched.",
-          "runbook_url": "alerts/runbook.md#llmexporterabsent",
-          "dashboard_url": "/d/llm-exporter"
-        }
-      },
-      {
-        "alert": "LLMExporterDown",
-        "expr": "up{job=\"llm-fleet\"} == 0",
-        "for": "2m",
-        "labels": {
-          "level": "exporter",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "An exporter cannot be scraped.",
-          "description": "Exporter {{ $labels.instance }} does not answer Prometheus. LLMClusterSilent says whether another stands in.",
-          "runbook_url": "alerts/runbook.md#llmexporterdown",
-          "dashboard_url": "/d/llm-exporter"
-        }
-      },
-      {
-        "alert": "LLMExporterConfigReloadFailed",
-        "expr": "min by (job, instance) (llm_exporter_config_last_reload_successful) == 0",
-        "for": "5m",
-        "labels": {
-          "level": "exporter",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "An exporter could not read its new configuration.",
-          "description": "Exporter {{ $labels.instance }} goes on with the configuration that it had before.",
-          "runbook_url": "alerts/runbook.md#llmexporterconfigreloadfailed",
-          "dashboard_url": "/d/llm-exporter"
-        }
-      },
-      {
-        "alert": "LLMExporterTargetSourceFailing",
-        "expr": "min by (job, instance, source) (llm_exporter_target_source_last_read_successful) == 0",
-        "for": "5m",
-        "labels": {
-          "level": "exporter",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "A list of targets cannot be read whole.",
-          "description": "Exporter {{ $labels.instance }} cannot read all of {{ $labels.source }}; it keeps the targets that it had.",
-          "runbook_url": "alerts/runbook.md#llmexportertargetsourcefailing",
-          "dashboard_url": "/d/llm-exporter"
-        }
-      },
-      {
-        "alert": "LLMExporterReadsSlow",
-        "expr": "1 - sum by (job, instance) (increase(llm_exporter_scrape_duration_seconds_bucket{le=~\"1|1[.]0\"}[5m])) / (sum by (job, instance) (increase(llm_exporter_scrape_duration_seconds_count[5m])) > 0)\n> 0.05",
-        "for": "10m",
-        "labels": {
-          "level": "exporter",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "An exporter takes long to read its targets.",
-          "description": "Exporter {{ $labels.instance }}: {{ $value | humanizePercentage }} of the reads of 5 minutes took longer than 1 s.",
-          "runbook_url": "alerts/runbook.md#llmexporterreadsslow",
-          "dashboard_url": "/d/llm-exporter"
-        }
-      },
-      {
-        "alert": "LLMExporterUnstableTargets",
-        "expr": "max by (job, instance) (llm_exporter_unstable_targets) > 0",
-        "for": "10m",
-        "labels": {
-          "level": "exporter",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "Several servers seem to answer behind one target.",
-          "description": "Exporter {{ $labels.instance }}: the counters of {{ $value }} targets jump back and forth and are not counted.",
-          "runbook_url": "alerts/runbook.md#llmexporterunstabletargets",
-          "dashboard_url": "/d/llm-exporter"
-        }
-      },
-      {
-        "alert": "LLMExporterCapReached",
-        "expr": "max by (job, instance) (llm_exporter_pods_dropped) > 0\nor\nsum by (job, instance) (increase(llm_exporter_label_values_capped_total[15m])) > 0",
-        "for": "10m",
-        "labels": {
-          "level": "exporter",
-          "severity": "info"
-        },
-        "annotations": {
-          "summary": "An exporter leaves out pods or label values because there are too many.",
-          "description": "Exporter {{ $labels.instance }} reached a cap ({{ $value | humanize }} left out). Levels above stay whole.",
-          "runbook_url": "alerts/runbook.md#llmexportercapreached",
-          "dashboard_url": "/d/llm-exporter"
-        }
-      },
-      {
-        "alert": "LLMExporterUnknownFamilies",
-        "expr": "max by (job, instance) (llm_exporter_unknown_families) > 0",
-        "for": "30m",
-        "labels": {
-          "level": "exporter",
-          "severity": "info"
-        },
-        "annotations": {
-          "summary": "Engines publish metrics that this version knows nothing of.",
-          "description": "Exporter {{ $labels.instance }} sees {{ $value }} unknown families: an engine is newer, and names may have changed.",
-          "runbook_url": "alerts/runbook.md#llmexporterunknownfamilies",
-          "dashboard_url": "/d/llm-exporter"
-        }
-      }
-    ]
-  },
-  {
-    "name": "llm_exporter_sinks",
-    "interval": "30s",
-    "rules": [
-      {
-        "alert": "LLMExporterSinkFailing",
-        "expr": "time() - max by (job, instance, sink) (llm_exporter_sink_last_success_timestamp_seconds) > 300\nor\n(sum by (job, instance, sink) (increase(llm_exporter_sink_failures_total[10m])) > 0 unless on (job, instance, sink) max by (job, instance, sink) (llm_exporter_sink_last_success_timestamp_seconds))",
-        "for": "2m",
-        "labels": {
-          "level": "exporter",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "A back end takes nothing from an exporter.",
-          "description": "Exporter {{ $labels.instance }}: {{ $labels.sink }} has taken no batch for more than 5m, or never one.",
-          "runbook_url": "alerts/runbook.md#llmexportersinkfailing",
-          "dashboard_url": "/d/llm-exporter"
-        }
-      },
-      {
-        "alert": "LLMExporterSinkDropping",
-        "expr": "sum by (job, instance, sink) (increase(llm_exporter_sink_batches_total{outcome=\"dropped\"}[5m])) > 0",
-        "labels": {
-          "level": "exporter",
-          "severity": "warning"
-        },
-        "annotations": {
-          "summary": "An exporter drops what a back end should get.",
-          "description": "Exporter {{ $labels.instance }} dropped {{ $value | humanize }} batches for {{ $labels.sink }} in 5 minutes; they are lost.",
-          "runbook_url": "alerts/runbook.md#llmexportersinkdropping",
-          "dashboard_url": "/d/llm-exporter"
-        }
-      },
-      {
-        "alert": "LLMExporterSinkRejecting",
-        "expr": "sum by (job, instance, sink, reason) (increase(llm_exporter_sink_points_rejected_total[15m])) > 0",
+        "alert": "LLMPodNeverReported",
+        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_state{state=~\"stale|down\"}) == 1\nunless on (cluster, namespace, pool, pod)\nmax by (cluster, namespace, pool, pod) (llm_pod_last_sample_timestamp_seconds)",
         "for": "15m",
         "labels": {
-          "level": "exporter",
-          "severity": "info"
+          "level": "pod",
+          "severity": "warning"
         },
         "annotations": {
-          "summary": "A back end refuses some of an exporter's data points.",
-          "description": "Exporter {{ $labels.instance }}: {{ $value | humanize }} points for {{ $labels.sink }} were left out in 15 minutes: {{ $labels.reason }}.",
-          "runbook_url": "alerts/runbook.md#llmexportersinkrejecting",
-          "dashboard_url": "/d/llm-exporter"
+          "summary": "A pod is listed and has never given a good sample.",
+          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} has been listed for 15 minutes or more and none of its pages could be read.",
+          "runbook_url": "alerts/runbook.md#llmpodneverreported",
+          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPodPartlySilent",
+        "expr": "sum by (cluster, namespace, pool, pod) (llm_pod_targets{state=~\"stale|down\"}) > 0\nand on (cluster, namespace, pool, pod)\nmax by (cluster, namespace, pool, pod) (llm_pod_state{state=~\"fresh|warming|no_progress\"}) == 1",
+        "for": "2m",
+        "labels": {
+          "level": "pod",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "Some ports or ranks of a pod do not answer.",
+          "description": "{{ $value }} targets of {{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} are silent while others answer; its numbers are those of the others.",
+          "runbook_url": "alerts/runbook.md#llmpodpartlysilent",
+          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPodStuck",
+        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_state{state=\"no_progress\"}) == 1",
+        "for": "1m",
+        "labels": {
+          "level": "pod",
+          "severity": "critical"
+        },
+        "annotations": {
+          "summary": "A pod holds requests and does not advance them.",
+          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} shows work, and its engine's step counter stands still: requests on it hang.",
+          "runbook_url": "alerts/runbook.md#llmpodstuck",
+          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPodKVCacheSaturated",
+        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_kv_cache_usage_ratio) >= 0.95\nand on (cluster, namespace, pool, pod)\nmax by (cluster, namespace, pool, pod) (llm_pod_requests_waiting) > 0",
+        "for": "5m",
+        "labels": {
+          "level": "pod",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "A pod's KV cache is full and requests wait for it.",
+          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} holds {{ $value | humanizePercentage }} of its KV cache and has requests waiting.",
+          "runbook_url": "alerts/runbook.md#llmpodkvcachesaturated",
+          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPodQueueLong",
+        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_requests_waiting) > 20",
+        "for": "5m",
+        "labels": {
+          "level": "pod",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "Requests have queued in a pod for minutes.",
+          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} has {{ $value }} requests waiting, and more than 20 for 5 minutes.",
+          "runbook_url": "alerts/runbook.md#llmpodqueuelong",
+          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPodPreempting",
+        "expr": "sum by (cluster, namespace, pool, pod) (rate(llm_pod_preemptions_total[5m])) > 0.1",
+        "for": "5m",
+        "labels": {
+          "level": "pod",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "A pod pushes running requests back for want of KV cache.",
+          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} preempts {{ $value | humanize }} requests a second; each computes its prompt again.",
+          "runbook_url": "alerts/runbook.md#llmpodpreempting",
+          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPodAdaptersWaiting",
+        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_adapters_running) > on (cluster, namespace, pool, pod) max by (cluster, namespace, pool, pod) (llm_pod_adapters_max)\nor\n(max by (cluster, namespace, pool, pod) (llm_pod_adapters_waiting) > 0 and on (cluster, namespace, pool, pod) max by (cluster, namespace, pool, pod) (llm_pod_adapters_running) >= on (cluster, namespace, pool, pod) max by (cluster, namespace, pool, pod) (llm_pod_adapters_max))",
+        "for": "10m",
+        "labels": {
+          "level": "pod",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "More LoRA adapters have work on a pod than fit into a batch.",
+          "description": "On {{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} adapters wait for each other: more are asked for than one batch holds ({{ $value }}).",
+          "runbook_url": "alerts/runbook.md#llmpodadapterswaiting",
+          "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
         }
       }
     ]
   },
   {
-    "name": "llm_exporter_rules",
-    "interval": "30s",
+    "name": "llm_pool_load",
+    "interval": "15s",
     "rules": [
       {
-        "alert": "LLMRulesFailing",
-        "expr": "sum by (job, instance, rule_group) (increase(prometheus_rule_evaluation_failures_total{rule_group=~\".*;llm_.*\"}[5m])) > 0",
+        "alert": "LLMPoolNoReportingPods",
+        "expr": "pool:llm_pods_reporting:sum == 0\nand on (cluster, namespace, pool)\npool:llm_pods_known:sum > 0",
+        "for": "1m",
         "labels": {
-          "level": "exporter",
-          "severity": "warning"
+          "level": "pool",
+          "severity": "critical"
         },
         "annotations": {
-          "summary": "Rules of this set fail in Prometheus.",
-          "description": "{{ $labels.rule_group }} failed {{ $value | humanize }} times in 5 minutes on {{ $labels.instance }}; what it judges is not judged.",
-          "runbook_url": "alerts/runbook.md#llmrulesfailing",
-          "dashboard_url": "/d/llm-exporter"
+          "summary": "No pod of a pool answers.",
+          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} has pods, and not one of them gives current numbers.",
+          "runbook_url": "alerts/runbook.md#llmpoolnoreportingpods",
+          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       },
       {
-        "alert": "LLMFleetWatchdog",
-        "expr": "vector(1)",
+        "alert": "LLMPoolReportingLow",
+        "expr": "pool:llm_reporting:ratio < 0.8",
+        "for": "5m",
         "labels": {
-          "level": "exporter",
-          "severity": "none"
+          "level": "pool",
+          "severity": "warning"
         },
         "annotations": {
-          "summary": "Always fires, so that its absence tells that alerts do not arrive.",
-          "description": "Route it to a service that calls when it stops coming.",
-          "runbook_url": "alerts/runbook.md#llmfleetwatchdog",
-          "dashboard_url": "/d/llm-exporter"
+          "summary": "Part of a pool is silent.",
+          "description": "Only {{ $value | humanizePercentage }} of the pods are current. Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: the others carry its load.",
+          "runbook_url": "alerts/runbook.md#llmpoolreportinglow",
+          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPoolSaturated",
+        "expr": "pool:llm_saturation:ratio >= 1\nor\n(max_over_time(pool:llm_saturation:ratio[5m]) >= 1 and on (cluster, namespace, pool) pool:llm_reporting:ratio < max_over_time(pool:llm_reporting:ratio[5m]))",
+        "for": "2m",
+        "keep_firing_for": "2m",
+        "labels": {
+          "level": "pool",
+          "severity": "critical"
+        },
+        "annotations": {
+          "summary": "A pool has no room: requests queue in the engines.",
+          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} is loaded to {{ $value | humanizePercentage }} of what it can take.",
+          "runbook_url": "alerts/runbook.md#llmpoolsaturated",
+          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPoolKVHeadroomLow",
+        "expr": "pool:llm_kv_cache_usage:ratio > 0.85\nor\n(max_over_time(pool:llm_kv_cache_usage:ratio[5m]) > 0.85 and on (cluster, namespace, pool) pool:llm_reporting:ratio < max_over_time(pool:llm_reporting:ratio[5m]))\nor\n(pool:llm_kv_cache_usage:ratio > 0.5 and on (cluster, namespace, pool) predict_linear(pool:llm_kv_cache_usage:ratio[15m], 900) >= 1)",
+        "for": "10m",
+        "labels": {
+          "level": "pool",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "A pool's KV cache is nearly full, or will be soon.",
+          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} holds {{ $value | humanizePercentage }} of its KV cache: above 85%, or full within 15m as it grows now.",
+          "runbook_url": "alerts/runbook.md#llmpoolkvheadroomlow",
+          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPoolImbalanced",
+        "expr": "max by (cluster, namespace, pool) (llm_pod_requests_running + llm_pod_requests_waiting) / (avg by (cluster, namespace, pool) (llm_pod_requests_running + llm_pod_requests_waiting) > 0) > 2\nand on (cluster, namespace, pool)\npool:llm_requests_waiting:sum / pool:llm_pods_reporting:sum > 1",
+        "for": "10m",
+        "labels": {
+          "level": "pool",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "One pod of a pool carries far more than the others while requests wait.",
+          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: the fullest pod has {{ $value | humanize }} times the mean load.",
+          "runbook_url": "alerts/runbook.md#llmpoolimbalanced",
+          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+        }
+      }
+    ]
+  },
+  {
+    "name": "llm_pool_requests",
+    "interval": "15s",
+    "rules": [
+      {
+        "alert": "LLMPoolErrorRateHigh",
+        "expr": "sum by (cluster, namespace, pool) (increase(llm_pool_requests_total{outcome=\"error\"}[5m]))\n/\n(sum by (cluster, namespace, pool) (increase(llm_pool_requests_total[5m])) >= 20)\n> 0.05",
+        "for": "5m",
+        "labels": {
+          "level": "pool",
+          "severity": "critical"
+        },
+        "annotations": {
+          "summary": "Many requests to a pool fail.",
+          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests finished in 5 minutes failed.",
+          "runbook_url": "alerts/runbook.md#llmpoolerrorratehigh",
+          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPoolAbortRateHigh",
+        "expr": "sum by (cluster, namespace, pool) (increase(llm_pool_requests_total{outcome=\"abort\"}[5m]))\n/\n(sum by (cluster, namespace, pool) (increase(llm_pool_requests_total[5m])) >= 20)\n> 0.2",
+        "for": "10m",
+        "labels": {
+          "level": "pool",
+          "severity": "warning"
+        },
+        "annotations": {
+          "summary": "Many requests to a pool are broken off.",
+          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: {{ $value | humanizePercentage }} of the requests finished in 5 minutes were broken off.",
+          "runbook_url": "alerts/runbook.md#llmpoolabortratehigh",
+          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPoolRejecting",
+        "expr": "sum by (cluster, namespace, pool) (increase(llm_pool_rejected_requests_total[5m]))\n/\n(sum by (cluster, namespace, pool) (increase(llm_pool_requests_total[5m]) or increase(llm_pool_rejected_requests_total[5m])) >= 20)\n> 0.01",
+        "for": "2m",
+        "labels": {
+          "level": "pool",
+          "severity": "critical"
+        },
+        "annotations": {
+          "summary": "Engines of a pool refuse requests because they are full.",
+          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} refused {{ $value | humanizePercentage }} of the requests of the last 5 minutes.",
+          "runbook_url": "alerts/runbook.md#llmpoolrejecting",
+          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+        }
+      }
+    ]
+  },
+  {
+    "name": "llm_pool_slow",
+    "interval": "1m",
+    "rules": [
+      {
+        "alert": "LLMPoolPrefixHitDrop",
+        "expr": "sum by (cluster, namespace, pool) (increase(llm_pool_prefix_cache_hit_tokens_total[1h])) / (sum by (cluster, namespace, pool) (increase(llm_pool_prefix_cache_query_tokens_total[1h])) >= 100000)\n< 0.5 * (\n  sum by (cluster, namespace, pool) (increase(llm_pool_prefix_cache_hit_tokens_total[1h] offset 1d)) / (sum by (cluster, namespace, pool) (increase(llm_pool_prefix_cache_query_tokens_total[1h] offset 1d)) >= 100000)\n)",
+        "for": "30m",
+        "labels": {
+          "level": "pool",
+          "severity": "info"
+        },
+        "annotations": {
+          "summary": "Prefix-cache hits of a pool fell far below those of a day before.",
+          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }} found {{ $value | humanizePercentage }} of its prompt tokens in the cache in the last hour; that is less than 50% of the share at the same hour a day before.",
+          "runbook_url": "alerts/runbook.md#llmpoolprefixhitdrop",
+          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
+        }
+      },
+      {
+        "alert": "LLMPoolVersionsDiffer",
+        "expr": "count by (cluster, namespace, pool) (count by (cluster, namespace, pool, engine, version) (llm_pod_info{version!=\"\"})) > 1\nor\nmax by (cluster, namespace, pool) (llm_pod_kv_cache_block_size_tokens) > min by (cluster, namespace, pool) (llm_pod_kv_cache_block_size_tokens)",
+        "for": "1h",
+        "labels": {
+          "level": "pool",
+          "severity": "info"
+        },
+        "annotations": {
+          "summary": "Pods of one pool run different engines, versions or block sizes.",
+          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: the same request is served in different ways, and prefix caches cannot be compared.",
+          "runbook_url": "alerts/runbook.md#llmpoolversionsdiffer",
+          "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }
       }
     ]
@@ -895,46 +895,164 @@
   prometheusRules+:: {
     groups+: [
   {
-    "name": "llm_pod_freshness",
-    "interval": "5s",
+    "name": "llm_cluster_load",
+    "interval": "15s",
     "rules": [
       {
-        "record": "pod:llm_last_sample_timestamp_seconds:known",
-        "expr": "(\n  max by (cluster, namespace, pool, pod, shard) (llm_pod_last_sample_timestamp_seconds)\n  or\n  (\n    pod:llm_last_sample_timestamp_seconds:known and on (cluster, namespace, pool, pod) max by (cluster, namespace, pool, pod) (llm_pod_state{state=~\"stale|down\"}) == 1\n    or\n    pod:llm_last_sample_timestamp_seconds:known unless on (cluster, namespace, pool, pod) llm_pod_state\n    unless on (cluster, shard) (llm_cluster_pods and max_over_time(llm_cluster_pods[1h]) > 0)\n  ) > time() - 3600\n)\nunless on (cluster, namespace, pool, pod)\nmax by (cluster, namespace, pool, pod) (max_over_time(llm_pod_state{state=\"terminating\"}[5m])) == 1"
+        "record": "cluster:llm_pods_known:sum",
+        "expr": "sum by (cluster) (llm_cluster_pods)"
+      },
+      {
+        "record": "cluster:llm_pods_reporting:sum",
+        "expr": "sum by (cluster) (llm_cluster_pods{state=~\"fresh|warming|no_progress\"})"
+      },
+      {
+        "record": "cluster:llm_reporting:ratio",
+        "expr": "cluster:llm_pods_reporting:sum / (cluster:llm_pods_known:sum > 0)"
+      },
+      {
+        "record": "cluster:llm_requests_running:sum",
+        "expr": "sum by (cluster) (llm_cluster_requests_running)"
+      },
+      {
+        "record": "cluster:llm_requests_waiting:sum",
+        "expr": "sum by (cluster) (llm_cluster_requests_waiting)"
+      },
+      {
+        "record": "cluster:llm_saturation:ratio",
+        "expr": "sum by (cluster) (llm_cluster_pods{state=~\"fresh|no_progress\"} * ignoring (state) group_left () llm_cluster_saturation_ratio)\n/\n(sum by (cluster) (llm_cluster_pods{state=~\"fresh|no_progress\"} and ignoring (state) llm_cluster_saturation_ratio) > 0)"
+      },
+      {
+        "record": "cluster:llm_kv_cache_usage:ratio",
+        "expr": "sum by (cluster) (llm_cluster_pods{state=~\"fresh|no_progress\"} * ignoring (state) group_left () llm_cluster_kv_cache_usage_ratio)\n/\n(sum by (cluster) (llm_cluster_pods{state=~\"fresh|no_progress\"} and ignoring (state) llm_cluster_kv_cache_usage_ratio) > 0)"
       }
     ]
   },
   {
-    "name": "llm_pool_load",
-    "interval": "15s",
+    "name": "llm_cluster_traffic",
+    "interval": "30s",
     "rules": [
       {
-        "record": "pool:llm_pods_known:sum",
-        "expr": "sum by (cluster, namespace, pool) (llm_pool_pods)"
+        "record": "cluster:llm_requests:rate5m",
+        "expr": "sum by (cluster, outcome) (rate(llm_cluster_requests_total[5m]))"
       },
       {
-        "record": "pool:llm_pods_reporting:sum",
-        "expr": "sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|warming|no_progress\"})"
+        "record": "cluster:llm_prompt_tokens:rate5m",
+        "expr": "sum by (cluster) (rate(llm_cluster_prompt_tokens_total[5m]))"
       },
       {
-        "record": "pool:llm_reporting:ratio",
-        "expr": "pool:llm_pods_reporting:sum / (pool:llm_pods_known:sum > 0)"
+        "record": "cluster:llm_generation_tokens:rate5m",
+        "expr": "sum by (cluster) (rate(llm_cluster_generation_tokens_total[5m]))"
       },
       {
-        "record": "pool:llm_requests_running:sum",
-        "expr": "sum by (cluster, namespace, pool) (llm_pool_requests_running)"
+        "record": "cluster:llm_preemptions:rate5m",
+        "expr": "sum by (cluster) (rate(llm_cluster_preemptions_total[5m]))"
       },
       {
-        "record": "pool:llm_requests_waiting:sum",
-        "expr": "sum by (cluster, namespace, pool) (llm_pool_requests_waiting)"
+        "record": "cluster:llm_rejected_requests:rate5m",
+        "expr": "sum by (cluster) (rate(llm_cluster_rejected_requests_total[5m]))"
       },
       {
-        "record": "pool:llm_saturation:ratio",
-        "expr": "sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|no_progress\"} * ignoring (state) group_left () llm_pool_saturation_ratio)\n/\n(sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|no_progress\"} and ignoring (state) llm_pool_saturation_ratio) > 0)"
+        "record": "cluster:llm_error:ratio_rate5m",
+        "expr": "sum by (cluster) (rate(llm_cluster_requests_total{outcome=\"error\"}[5m])) / (sum by (cluster) (rate(llm_cluster_requests_total[5m])) > 0)"
       },
       {
-        "record": "pool:llm_kv_cache_usage:ratio",
-        "expr": "sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|no_progress\"} * ignoring (state) group_left () llm_pool_kv_cache_usage_ratio)\n/\n(sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|no_progress\"} and ignoring (state) llm_pool_kv_cache_usage_ratio) > 0)"
+        "record": "cluster:llm_abort:ratio_rate5m",
+        "expr": "sum by (cluster) (rate(llm_cluster_requests_total{outcome=\"abort\"}[5m])) / (sum by (cluster) (rate(llm_cluster_requests_total[5m])) > 0)"
+      },
+      {
+        "record": "cluster:llm_prefix_cache_hit:ratio_rate5m",
+        "expr": "sum by (cluster) (rate(llm_cluster_prefix_cache_hit_tokens_total[5m])) / (sum by (cluster) (rate(llm_cluster_prefix_cache_query_tokens_total[5m])) > 0)"
+      },
+      {
+        "record": "cluster:llm_time_to_first_token_seconds_bucket:rate5m",
+        "expr": "sum by (le, cluster) (rate(llm_cluster_time_to_first_token_seconds_bucket[5m]))"
+      },
+      {
+        "record": "cluster:llm_time_to_first_token_seconds:p50_rate5m",
+        "expr": "histogram_quantile(0.5, cluster:llm_time_to_first_token_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "cluster:llm_time_to_first_token_seconds:p95_rate5m",
+        "expr": "histogram_quantile(0.95, cluster:llm_time_to_first_token_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "cluster:llm_time_to_first_token_seconds:p99_rate5m",
+        "expr": "histogram_quantile(0.99, cluster:llm_time_to_first_token_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "cluster:llm_inter_token_latency_seconds_bucket:rate5m",
+        "expr": "sum by (le, cluster) (rate(llm_cluster_inter_token_latency_seconds_bucket[5m]))"
+      },
+      {
+        "record": "cluster:llm_inter_token_latency_seconds:p50_rate5m",
+        "expr": "histogram_quantile(0.5, cluster:llm_inter_token_latency_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "cluster:llm_inter_token_latency_seconds:p95_rate5m",
+        "expr": "histogram_quantile(0.95, cluster:llm_inter_token_latency_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "cluster:llm_inter_token_latency_seconds:p99_rate5m",
+        "expr": "histogram_quantile(0.99, cluster:llm_inter_token_latency_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "cluster:llm_end_to_end_latency_seconds_bucket:rate5m",
+        "expr": "sum by (le, cluster) (rate(llm_cluster_end_to_end_latency_seconds_bucket[5m]))"
+      },
+      {
+        "record": "cluster:llm_end_to_end_latency_seconds:p50_rate5m",
+        "expr": "histogram_quantile(0.5, cluster:llm_end_to_end_latency_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "cluster:llm_end_to_end_latency_seconds:p95_rate5m",
+        "expr": "histogram_quantile(0.95, cluster:llm_end_to_end_latency_seconds_bucket:rate5m)"
+      },
+      {
+        "record": "cluster:llm_end_to_end_latency_seconds:p99_rate5m",
+        "expr": "histogram_quantile(0.99, cluster:llm_end_to_end_latency_seconds_bucket:rate5m)"
+      }
+    ]
+  },
+  {
+    "name": "llm_cluster_slo",
+    "interval": "30s",
+    "rules": [
+      {
+        "record": "cluster:llm_slo_good:increase5m",
+        "expr": "sum by (cluster, slo) (pool:llm_slo_good:increase5m)"
+      },
+      {
+        "record": "cluster:llm_slo_total:increase5m",
+        "expr": "sum by (cluster, slo) (pool:llm_slo_total:increase5m)"
+      },
+      {
+        "record": "cluster:llm_slo_error:ratio5m",
+        "expr": "1 - cluster:llm_slo_good:increase5m / (cluster:llm_slo_total:increase5m > 0)"
+      },
+      {
+        "record": "cluster:llm_slo_good:increase1h",
+        "expr": "sum by (cluster, slo) (pool:llm_slo_good:increase1h)"
+      },
+      {
+        "record": "cluster:llm_slo_total:increase1h",
+        "expr": "sum by (cluster, slo) (pool:llm_slo_total:increase1h)"
+      },
+      {
+        "record": "cluster:llm_slo_error:ratio1h",
+        "expr": "1 - cluster:llm_slo_good:increase1h / (cluster:llm_slo_total:increase1h > 0)"
+      },
+      {
+        "record": "cluster:llm_slo_good:increase30d",
+        "expr": "sum by (cluster, slo) (pool:llm_slo_good:increase30d)"
+      },
+      {
+        "record": "cluster:llm_slo_total:increase30d",
+        "expr": "sum by (cluster, slo) (pool:llm_slo_total:increase30d)"
+      },
+      {
+        "record": "cluster:llm_slo_error:ratio30d",
+        "expr": "1 - cluster:llm_slo_good:increase30d / (cluster:llm_slo_total:increase30d > 0)"
       }
     ]
   },
@@ -1736,6 +1854,50 @@
     ]
   },
   {
+    "name": "llm_pod_freshness",
+    "interval": "5s",
+    "rules": [
+      {
+        "record": "pod:llm_last_sample_timestamp_seconds:known",
+        "expr": "(\n  max by (cluster, namespace, pool, pod, shard) (llm_pod_last_sample_timestamp_seconds)\n  or\n  (\n    pod:llm_last_sample_timestamp_seconds:known and on (cluster, namespace, pool, pod) max by (cluster, namespace, pool, pod) (llm_pod_state{state=~\"stale|down\"}) == 1\n    or\n    pod:llm_last_sample_timestamp_seconds:known unless on (cluster, namespace, pool, pod) llm_pod_state\n    unless on (cluster, shard) (llm_cluster_pods and max_over_time(llm_cluster_pods[1h]) > 0)\n  ) > time() - 3600\n)\nunless on (cluster, namespace, pool, pod)\nmax by (cluster, namespace, pool, pod) (max_over_time(llm_pod_state{state=\"terminating\"}[5m])) == 1"
+      }
+    ]
+  },
+  {
+    "name": "llm_pool_load",
+    "interval": "15s",
+    "rules": [
+      {
+        "record": "pool:llm_pods_known:sum",
+        "expr": "sum by (cluster, namespace, pool) (llm_pool_pods)"
+      },
+      {
+        "record": "pool:llm_pods_reporting:sum",
+        "expr": "sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|warming|no_progress\"})"
+      },
+      {
+        "record": "pool:llm_reporting:ratio",
+        "expr": "pool:llm_pods_reporting:sum / (pool:llm_pods_known:sum > 0)"
+      },
+      {
+        "record": "pool:llm_requests_running:sum",
+        "expr": "sum by (cluster, namespace, pool) (llm_pool_requests_running)"
+      },
+      {
+        "record": "pool:llm_requests_waiting:sum",
+        "expr": "sum by (cluster, namespace, pool) (llm_pool_requests_waiting)"
+      },
+      {
+        "record": "pool:llm_saturation:ratio",
+        "expr": "sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|no_progress\"} * ignoring (state) group_left () llm_pool_saturation_ratio)\n/\n(sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|no_progress\"} and ignoring (state) llm_pool_saturation_ratio) > 0)"
+      },
+      {
+        "record": "pool:llm_kv_cache_usage:ratio",
+        "expr": "sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|no_progress\"} * ignoring (state) group_left () llm_pool_kv_cache_usage_ratio)\n/\n(sum by (cluster, namespace, pool) (llm_pool_pods{state=~\"fresh|no_progress\"} and ignoring (state) llm_pool_kv_cache_usage_ratio) > 0)"
+      }
+    ]
+  },
+  {
     "name": "llm_pool_traffic",
     "interval": "30s",
     "rules": [
@@ -1818,168 +1980,6 @@
       {
         "record": "pool:llm_end_to_end_latency_seconds:p99_rate5m",
         "expr": "histogram_quantile(0.99, pool:llm_end_to_end_latency_seconds_bucket:rate5m)"
-      }
-    ]
-  },
-  {
-    "name": "llm_cluster_load",
-    "interval": "15s",
-    "rules": [
-      {
-        "record": "cluster:llm_pods_known:sum",
-        "expr": "sum by (cluster) (llm_cluster_pods)"
-      },
-      {
-        "record": "cluster:llm_pods_reporting:sum",
-        "expr": "sum by (cluster) (llm_cluster_pods{state=~\"fresh|warming|no_progress\"})"
-      },
-      {
-        "record": "cluster:llm_reporting:ratio",
-        "expr": "cluster:llm_pods_reporting:sum / (cluster:llm_pods_known:sum > 0)"
-      },
-      {
-        "record": "cluster:llm_requests_running:sum",
-        "expr": "sum by (cluster) (llm_cluster_requests_running)"
-      },
-      {
-        "record": "cluster:llm_requests_waiting:sum",
-        "expr": "sum by (cluster) (llm_cluster_requests_waiting)"
-      },
-      {
-        "record": "cluster:llm_saturation:ratio",
-        "expr": "sum by (cluster) (llm_cluster_pods{state=~\"fresh|no_progress\"} * ignoring (state) group_left () llm_cluster_saturation_ratio)\n/\n(sum by (cluster) (llm_cluster_pods{state=~\"fresh|no_progress\"} and ignoring (state) llm_cluster_saturation_ratio) > 0)"
-      },
-      {
-        "record": "cluster:llm_kv_cache_usage:ratio",
-        "expr": "sum by (cluster) (llm_cluster_pods{state=~\"fresh|no_progress\"} * ignoring (state) group_left () llm_cluster_kv_cache_usage_ratio)\n/\n(sum by (cluster) (llm_cluster_pods{state=~\"fresh|no_progress\"} and ignoring (state) llm_cluster_kv_cache_usage_ratio) > 0)"
-      }
-    ]
-  },
-  {
-    "name": "llm_cluster_traffic",
-    "interval": "30s",
-    "rules": [
-      {
-        "record": "cluster:llm_requests:rate5m",
-        "expr": "sum by (cluster, outcome) (rate(llm_cluster_requests_total[5m]))"
-      },
-      {
-        "record": "cluster:llm_prompt_tokens:rate5m",
-        "expr": "sum by (cluster) (rate(llm_cluster_prompt_tokens_total[5m]))"
-      },
-      {
-        "record": "cluster:llm_generation_tokens:rate5m",
-        "expr": "sum by (cluster) (rate(llm_cluster_generation_tokens_total[5m]))"
-      },
-      {
-        "record": "cluster:llm_preemptions:rate5m",
-        "expr": "sum by (cluster) (rate(llm_cluster_preemptions_total[5m]))"
-      },
-      {
-        "record": "cluster:llm_rejected_requests:rate5m",
-        "expr": "sum by (cluster) (rate(llm_cluster_rejected_requests_total[5m]))"
-      },
-      {
-        "record": "cluster:llm_error:ratio_rate5m",
-        "expr": "sum by (cluster) (rate(llm_cluster_requests_total{outcome=\"error\"}[5m])) / (sum by (cluster) (rate(llm_cluster_requests_total[5m])) > 0)"
-      },
-      {
-        "record": "cluster:llm_abort:ratio_rate5m",
-        "expr": "sum by (cluster) (rate(llm_cluster_requests_total{outcome=\"abort\"}[5m])) / (sum by (cluster) (rate(llm_cluster_requests_total[5m])) > 0)"
-      },
-      {
-        "record": "cluster:llm_prefix_cache_hit:ratio_rate5m",
-        "expr": "sum by (cluster) (rate(llm_cluster_prefix_cache_hit_tokens_total[5m])) / (sum by (cluster) (rate(llm_cluster_prefix_cache_query_tokens_total[5m])) > 0)"
-      },
-      {
-        "record": "cluster:llm_time_to_first_token_seconds_bucket:rate5m",
-        "expr": "sum by (le, cluster) (rate(llm_cluster_time_to_first_token_seconds_bucket[5m]))"
-      },
-      {
-        "record": "cluster:llm_time_to_first_token_seconds:p50_rate5m",
-        "expr": "histogram_quantile(0.5, cluster:llm_time_to_first_token_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "cluster:llm_time_to_first_token_seconds:p95_rate5m",
-        "expr": "histogram_quantile(0.95, cluster:llm_time_to_first_token_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "cluster:llm_time_to_first_token_seconds:p99_rate5m",
-        "expr": "histogram_quantile(0.99, cluster:llm_time_to_first_token_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "cluster:llm_inter_token_latency_seconds_bucket:rate5m",
-        "expr": "sum by (le, cluster) (rate(llm_cluster_inter_token_latency_seconds_bucket[5m]))"
-      },
-      {
-        "record": "cluster:llm_inter_token_latency_seconds:p50_rate5m",
-        "expr": "histogram_quantile(0.5, cluster:llm_inter_token_latency_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "cluster:llm_inter_token_latency_seconds:p95_rate5m",
-        "expr": "histogram_quantile(0.95, cluster:llm_inter_token_latency_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "cluster:llm_inter_token_latency_seconds:p99_rate5m",
-        "expr": "histogram_quantile(0.99, cluster:llm_inter_token_latency_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "cluster:llm_end_to_end_latency_seconds_bucket:rate5m",
-        "expr": "sum by (le, cluster) (rate(llm_cluster_end_to_end_latency_seconds_bucket[5m]))"
-      },
-      {
-        "record": "cluster:llm_end_to_end_latency_seconds:p50_rate5m",
-        "expr": "histogram_quantile(0.5, cluster:llm_end_to_end_latency_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "cluster:llm_end_to_end_latency_seconds:p95_rate5m",
-        "expr": "histogram_quantile(0.95, cluster:llm_end_to_end_latency_seconds_bucket:rate5m)"
-      },
-      {
-        "record": "cluster:llm_end_to_end_latency_seconds:p99_rate5m",
-        "expr": "histogram_quantile(0.99, cluster:llm_end_to_end_latency_seconds_bucket:rate5m)"
-      }
-    ]
-  },
-  {
-    "name": "llm_cluster_slo",
-    "interval": "30s",
-    "rules": [
-      {
-        "record": "cluster:llm_slo_good:increase5m",
-        "expr": "sum by (cluster, slo) (pool:llm_slo_good:increase5m)"
-      },
-      {
-        "record": "cluster:llm_slo_total:increase5m",
-        "expr": "sum by (cluster, slo) (pool:llm_slo_total:increase5m)"
-      },
-      {
-        "record": "cluster:llm_slo_error:ratio5m",
-        "expr": "1 - cluster:llm_slo_good:increase5m / (cluster:llm_slo_total:increase5m > 0)"
-      },
-      {
-        "record": "cluster:llm_slo_good:increase1h",
-        "expr": "sum by (cluster, slo) (pool:llm_slo_good:increase1h)"
-      },
-      {
-        "record": "cluster:llm_slo_total:increase1h",
-        "expr": "sum by (cluster, slo) (pool:llm_slo_total:increase1h)"
-      },
-      {
-        "record": "cluster:llm_slo_error:ratio1h",
-        "expr": "1 - cluster:llm_slo_good:increase1h / (cluster:llm_slo_total:increase1h > 0)"
-      },
-      {
-        "record": "cluster:llm_slo_good:increase30d",
-        "expr": "sum by (cluster, slo) (pool:llm_slo_good:increase30d)"
-      },
-      {
-        "record": "cluster:llm_slo_total:increase30d",
-        "expr": "sum by (cluster, slo) (pool:llm_slo_total:increase30d)"
-      },
-      {
-        "record": "cluster:llm_slo_error:ratio30d",
-        "expr": "1 - cluster:llm_slo_good:increase30d / (cluster:llm_slo_total:increase30d > 0)"
       }
     ]
   }

@@ -51,15 +51,23 @@ def _targets(panel: Panel, page: Page, namespace: str) -> Iterator[Target]:
         made = math(line, found)
         search = _search(line, page) | {"id": found, "refId": next(letters)}
         if made == found:
-            yield search
+            yield search | {"label": f"{search['label']} {line.legend}".strip()}
             continue
         yield search | {"hide": True}
-        yield _target() | {"expression": made, "metricEditorMode": 1, "id": f"e{at + 1}", "refId": next(letters),
-                           **({"label": line.legend} if line.legend else {})}  # fmt: skip
+        # CloudWatch puts the label of an expression before those of its metrics.
+        word = line.legend or line.metric
+        yield _target() | {"expression": made, "metricEditorMode": 1, "id": f"e{at + 1}", "refId": next(letters), "label": word}
 
 
 def _target() -> Target:
-    return {"datasource": SOURCE, "queryMode": "Metrics", "metricQueryType": 0, "region": "$region", "period": ""}
+    return {
+        "datasource": SOURCE,
+        "queryMode": "Metrics",
+        "metricQueryType": 0,
+        "namespace": "",
+        "region": "$region",
+        "period": "",
+    }
 
 
 def _search(line: Line, page: Page) -> Target:
@@ -74,7 +82,7 @@ def _search(line: Line, page: Page) -> Target:
         "statistic": line.statistic,
         "dimensions": values,
         "matchExact": True,
-        "label": f"{shown} {line.legend}".strip(),
+        "label": shown,
     }
 
 

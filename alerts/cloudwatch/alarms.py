@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from alerts.cloudwatch.model import LONGEST_DESCRIPTION, Alarm, Kind, LeftOut, Placing, Subject
+from alerts.cloudwatch.model import LONGEST_DESCRIPTION, Alarm, Kind, LeftOut, Placing, Subject, words
 from alerts.cloudwatch.sheet import PERIOD_SECONDS, CannotTell, Sheet
 from alerts.cloudwatch.told import Condition, burn, check
 from alerts.model import AlertRule, Burn, alerts_of
@@ -41,12 +41,6 @@ class _Alert:
     subject: Subject
     conditions: tuple[Condition, ...]
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """What stands in the name of the alarm between prefix and subject."""
-        told = self.rule.told
-        return (self.rule.name, *((told.window.long,) if isinstance(told, Burn) else ()))
-
 
 def alarms(subjects: Iterable[Subject], placing: Placing) -> list[Alarm]:
     """Alarms of clusters and pools, clusters of pools included, in an order in which each finds those that it names."""
@@ -63,7 +57,9 @@ def alarms(subjects: Iterable[Subject], placing: Placing) -> list[Alarm]:
 
 def left_out(placing: Placing) -> list[LeftOut]:
     """Alerts that have no alarm on classic metrics, each with its reason."""
-    return [LeftOut(alert=_title(rule), reason=reason) for rule in _rules(placing) if (reason := _missing(rule, placing))]
+    return [
+        LeftOut(alert="/".join(words(rule)), reason=reason) for rule in _rules(placing) if (reason := _missing(rule, placing))
+    ]
 
 
 def _of(subject: Subject, placing: Placing, above: str) -> Iterator[Alarm]:
@@ -186,19 +182,15 @@ def _away(subject: Subject, hiding: Sequence[str], placing: Placing) -> Alarm:
 
 
 def _name(alert: _Alert, placing: Placing) -> str:
-    return placing.name(*alert.parts, *alert.subject.values)
+    return placing.name(*words(alert.rule), *alert.subject.values)
 
 
 def _condition_name(alert: _Alert, condition: Condition, placing: Placing) -> str:
-    return placing.name(*alert.parts, *alert.subject.values, f"if {condition.part}".strip())
+    return placing.name(*words(alert.rule), *alert.subject.values, f"if {condition.part}".strip())
 
 
 def _away_name(subject: Subject, placing: Placing) -> str:
     return placing.name("away", *subject.values)
-
-
-def _title(rule: AlertRule) -> str:
-    return f"{rule.name} ({rule.told.window.long})" if isinstance(rule.told, Burn) else rule.name
 
 
 def _quoted(name: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from alerts.model import AlertRule, Burn
 from alerts.slo import DEFAULTS, Settings, Severity
 from collector.naming import CLOUDWATCH_NAMESPACE, LEVEL_LABELS
 from collector.signals import Level
@@ -101,10 +102,15 @@ class Placing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """An alert that has no alarm, and why."""
+    """An alert that has no alarm, and why; `alert` is its name with the window that tells it apart: `Burn/3d`."""
 
     alert: str
     reason: str
+
+
+def words(rule: AlertRule) -> tuple[str, ...]:
+    """An alert's name, and where several have it the long window that tells them apart."""
+    return (rule.name, *((rule.told.window.long,) if isinstance(rule.told, Burn) else ()))
 
 
 def _matches(text: str, value: str) -> bool:

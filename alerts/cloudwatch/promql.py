@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from alerts.burn import unrecorded
-from alerts.cloudwatch.model import LONGEST_DESCRIPTION, Alarm, Kind, LeftOut, Placing
+from alerts.cloudwatch.model import LONGEST_DESCRIPTION, Alarm, Kind, LeftOut, Placing, words
 from alerts.cloudwatch.sheet import CannotTell
 from alerts.durations import show
 from alerts.model import AlertRule, Burn, Group, RecordingRule, alerts_of
@@ -41,7 +41,7 @@ def promql_alarms(placing: Placing) -> tuple[list[Alarm], list[LeftOut]]:
             try:
                 made.append(_alarm(alert, group, _query(alert, records, placing), placing))
             except CannotTell as error:
-                left.append(LeftOut(alert="/".join(_parts(alert)), reason=str(error)))
+                left.append(LeftOut(alert="/".join(words(alert)), reason=str(error)))
     return made, left
 
 
@@ -84,7 +84,7 @@ def _record(name: str, matchers: Mapping[str, str], records: Records) -> tuple[R
 
 
 def _alarm(rule: AlertRule, group: Group, query: str, placing: Placing) -> Alarm:
-    name = placing.name("promql", *_parts(rule))
+    name = placing.name("promql", *words(rule))
     request: dict[str, Any] = {
         "AlarmName": name,
         "AlarmDescription": f"{rule.summary} {placing.runbook}#{rule.anchor}"[:LONGEST_DESCRIPTION],
@@ -102,10 +102,6 @@ def _alarm(rule: AlertRule, group: Group, query: str, placing: Placing) -> Alarm
         "Tags": placing.tags(rule.severity),
     }
     return Alarm(kind=Kind.METRIC, request=request)
-
-
-def _parts(rule: AlertRule) -> tuple[str, ...]:
-    return (rule.name, *((rule.told.window.long,) if isinstance(rule.told, Burn) else ()))
 
 
 def _interval(seconds: int) -> int:

@@ -4,8 +4,8 @@ from alerts.slo import TTFT
 from collector.signals import Level
 from dashboards.cloudwatch.lines import choices, line
 from dashboards.cloudwatch.model import Page
-from dashboards.cloudwatch.parts import BOUND, FULL, latencies, load, numbers, pods, room, traffic
-from dashboards.model import Board, Limit, Panel, Row
+from dashboards.cloudwatch.parts import BOUND, ERRORS, FULL, latencies, load, numbers, pods, room, traffic
+from dashboards.model import Board, Panel, Row
 
 _LEVEL = Level.CLUSTER
 
@@ -21,7 +21,7 @@ def _pools() -> Row:
             Panel("Saturation by pool", "A pool at the line has no room.", "pools",
                   queries=(line("saturation_ratio", level, "Average"),), unit="percentunit", limits=(FULL,), width=6),
             Panel("Errors by pool", "Share of finished requests that ended in an error.", "pools",
-                  queries=(line("error_ratio", level, "Average"),), unit="percentunit", limits=(Limit(0.05, "red"),), width=6),
+                  queries=(line("error_ratio", level, "Average"),), unit="percentunit", limits=(ERRORS,), width=6),
             Panel("Reporting by pool", "Share of the pool's pods whose numbers are current.", "pools",
                   queries=(line("reporting_ratio", level, "Minimum"),), unit="percentunit", width=6),
         ),

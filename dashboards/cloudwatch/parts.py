@@ -7,6 +7,7 @@ from dashboards.cloudwatch.lines import Line, line
 from dashboards.model import Draw, Limit, Panel, Row
 
 FULL = Limit(THRESHOLDS.saturation_ratio, "red")
+ERRORS = Limit(THRESHOLDS.error_ratio, "red")
 BOUND = Limit(TTFT.bound_seconds, "red")
 
 _QUEUE = "queue_time_seconds"
@@ -27,12 +28,13 @@ def numbers(level: Level) -> Row:
         title="Now",
         panels=(
             number("Reporting", heard, line("reporting_ratio", level, "Minimum", fold="MIN"), "percentunit",
-                   Limit(0.8, "orange"), Limit(1, "green"), below="red"),
+                   Limit(THRESHOLDS.reporting_ratio, "orange"), Limit(1, "green"), below="red"),
             number("Requests", "Requests finished per second.",
                    line("requests", level, "Sum", per_second=True, fold="SUM"), "reqps", below="text"),
             number("TTFT p99", first, line(TTFT.signal, level, "p99", fold="MAX"), "s", BOUND),
             number("Errors", "Share of finished requests that ended in an error, where it is worst.",
-                   line("error_ratio", level, "Average", fold="MAX"), "percentunit", Limit(0.01, "orange"), Limit(0.05, "red")),
+                   line("error_ratio", level, "Average", fold="MAX"), "percentunit", Limit(THRESHOLDS.error_ratio / 5, "orange"),
+                   ERRORS),
             number("Saturation", "Load over what can be taken, where it is worst; of the pods that report.",
                    line("saturation_ratio", level, "Average", fold="MAX"), "percentunit", almost, FULL),
             number("Waiting", "Requests queued in the engines.",

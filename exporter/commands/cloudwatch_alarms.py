@@ -122,7 +122,8 @@ def _found(placing: "Placing", where: dict[str, str]) -> "list[Subject]":
     found = sent(open_client(**where), placing.namespace, cloudwatch_name("reporting_ratio", Level.POOL), labels)
     pools = [pool for pool in (Subject(Level.POOL, values) for values in found) if placing.speaks_of(pool)]
     if not pools:
-        raise AwsError(f"no pool sent metrics into {placing.namespace} within three hours: name some by --pool", wrong_usage=True)
+        where_to = f"sent metrics into {placing.namespace} within three hours: name some by --pool"
+        raise AwsError(f"no pool that the settings speak of {where_to}", wrong_usage=True)
     return pools
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from alerts.cloudwatch.model import Placing
+from alerts.cloudwatch.model import Placing, words
 from alerts.cloudwatch.promql import promql_alarms
 from alerts.durations import show
-from alerts.model import Burn, alerts_of
+from alerts.model import alerts_of
 from alerts.rules import GROUPS
 from tests.real.running import output_of, program
 
@@ -33,8 +33,7 @@ def as_rules():
     for group in GROUPS:
         rules = []
         for rule in alerts_of([group]):
-            title = "/".join((rule.name, *((rule.told.window.long,) if isinstance(rule.told, Burn) else ())))
-            if request := ALARMS.get(f"llm-fleet/promql/{title}"):
+            if request := ALARMS.get("/".join(("llm-fleet/promql", *words(rule)))):
                 criteria = request["EvaluationCriteria"]["PromQLCriteria"]
                 waits = {"for": criteria["PendingPeriod"], "keep_firing_for": criteria["RecoveryPeriod"]}
                 labels = {**dict(rule.labels), "level": str(rule.level), "severity": str(rule.severity)}

@@ -10,6 +10,7 @@ from dataclasses import replace
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from click.testing import CliRunner
 
 from alerts.cloudwatch.alarms import alarms
 from alerts.cloudwatch.model import MANAGED_BY, Placing, Subject
@@ -20,6 +21,8 @@ from exporter.aws.alarms import delete_alarms, ours, put_alarms, standing
 from exporter.aws.boards import put_boards
 from exporter.aws.client import AwsError
 from exporter.aws.metrics import sent
+from exporter.cli import main
+from tests.strict_alarm import MODEL
 
 POOL = Subject(Level.POOL, ("prod-east", "serving", "llama-70b"))
 PLACING = Placing(actions={Severity.PAGE: ("arn:aws:sns:us-east-1:123456789012:page",)})
@@ -195,6 +198,62 @@ def test_what_cloudwatch_says_of_a_dashboard_is_passed_on(account):
         ("one", ["/widgets/3/properties: Should have required property 'region'"])
     ]
     assert account.dashboards == {"one": '{"widgets": []}'}
+
+
+def command(account, monkeypatch, *arguments):
+    monkeypatch.setattr("exporter.aws.client.open_client", lambda **where: account.client)
+    return CliRunner().invoke(main, ["cloudwatch", *arguments, "--region", "us-east-1"])
+
+
+def test_a_complaint_about_a_dashboard_ends_the_command_with_one(account, monkeypatch):
+    account.messages = [{"DataPath": "/widgets/3", "Message": "is odd"}]
+    done = command(account, monkeypatch, "dashboards", "--put", "--board", "llm-fleet-pool")
+    assert (done.exit_code, done.stderr) == (1, "llm-fleet-pool: /widgets/3: is odd\n")
+    assert done.stdout.startswith("put llm-fleet-pool: ")
+    assert set(account.dashboards) == {"llm-fleet-pool"}
+
+
+def test_the_reasons_for_refusing_a_dashboard_are_all_said(account, monkeypatch):
+    messages = [{"DataPath": "/widgets/0", "Message": "lacks a type"}, {"DataPath": "/start", "Message": "is no time"}]
+    error = {"Error": {"Code": "InvalidParameterInput", "Message": "invalid"}, "dashboardValidationMessages": messages}
+
+    def refuse(**asked):
+        raise ClientError(error, "PutDashboard")
+
+    account.PutDashboard = refuse
+    done = command(account, monkeypatch, "dashboards", "--put")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [
+        "PutDashboard: InvalidParameterInput: invalid", "/widgets/0: lacks a type", "/start: is no time"]  # fmt: skip
+
+
+def test_the_sdk_reads_these_messages_where_we_look_for_them(account):
+    (shape,) = [one for one in MODEL.operation_model("PutDashboard").error_shapes if one.name == "DashboardInvalidInputError"]
+    assert set(shape.members["dashboardValidationMessages"].member.members) == {"DataPath", "Message"}
+
+
+def test_only_pools_that_the_settings_speak_of_get_alarms(account, monkeypatch, tmp_path):
+    def metric(pool):
+        values = {"cluster": "east", "namespace": "serving", "pool": pool}
+        return {"Dimensions": [{"Name": name, "Value": value} for name, value in values.items()]}
+
+    account.metrics = [metric("llama"), metric("llama-test"), metric("qwen")]
+    (tmp_path / "slo.yaml").write_text('selector: {pool: "!~.*-test"}\n')
+    done = command(account, monkeypatch, "alarms", "--put", "--config", str(tmp_path / "slo.yaml"))
+    assert done.exit_code == 0, done.output
+    assert {name.split("/")[4] for name in account.alarms if name.count("/") > 3 and "Saturated" in name} == {"llama", "qwen"}
+    (tmp_path / "slo.yaml").write_text("selector: {pool: nosuch}\n")
+    done = command(account, monkeypatch, "alarms", "--put", "--config", str(tmp_path / "slo.yaml"))
+    assert done.exit_code == 2
+    assert "no pool that the settings speak of sent metrics into LLMFleet within three hours" in done.stderr
+
+
+@pytest.mark.parametrize(("text", "through"), [
+    ("llama", {"llama"}), ("=llama", {"llama"}), ("!=llama", {"qwen"}), ("=~lla.*", {"llama"}), ("!~lla.*", {"qwen"}),
+])  # fmt: skip
+def test_a_selector_is_read_as_prometheus_reads_it(text, through):
+    placing = Placing(settings=replace(DEFAULTS, selector={"pool": text}))
+    assert {pool for pool in ("llama", "qwen") if placing.speaks_of(Subject(Level.POOL, ("c", "n", pool)))} == through
 
 
 def test_pools_are_those_that_send_metrics_with_exactly_their_dimensions(account):

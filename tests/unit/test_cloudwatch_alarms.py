@@ -8,11 +8,11 @@ import promql_parser
 import pytest
 
 from alerts.cloudwatch.alarms import HEARTBEAT_PERIODS, alarms, left_out
-from alerts.cloudwatch.model import MANAGED_BY, Placing, Subject
+from alerts.cloudwatch.model import MANAGED_BY, Placing, Subject, words
 from alerts.cloudwatch.promql import promql_alarms
 from alerts.cloudwatch.sheet import CannotTell
 from alerts.cloudwatch.told import check
-from alerts.model import Burn, Check, How, Value, alerts_of
+from alerts.model import Check, How, Value, alerts_of
 from alerts.rules import GROUPS
 from alerts.slo import DEFAULTS, THRESHOLDS, TTFT, BurnWindow, Change, Severity, Thresholds
 from collector.naming import CLOUDWATCH_NAMESPACE, CLOUDWATCH_SIGNALS, cloudwatch_name
@@ -218,21 +218,16 @@ def test_every_metric_is_sent_unless_configured_otherwise():
     assert {metric["Namespace"] for metric in asked} == {CLOUDWATCH_NAMESPACE}
 
 
-def titles(rules):
-    return [f"{rule.name} ({rule.told.window.long})" if isinstance(rule.told, Burn) else rule.name for rule in rules]
-
-
 def test_every_alert_has_an_alarm_or_a_reason():
     left = {one.alert for one in left_out(PLACING)}
-    for rule, title in zip(alerts_of(GROUPS), titles(alerts_of(GROUPS)), strict=True):
-        begin = f"llm-fleet/{rule.name}/" + (f"{rule.told.window.long}/" if isinstance(rule.told, Burn) else "")
-        assert any(name.startswith(begin) for name in BY_NAME) is (title not in left), title
+    for title in ("/".join(words(rule)) for rule in alerts_of(GROUPS)):
+        assert any(name.startswith(f"llm-fleet/{title}/") for name in BY_NAME) is (title not in left), title
     of_pools = {one.alert: one.reason for one in left_out(PLACING) if one.alert.startswith(("LLMPool", "LLMCluster"))}
     assert of_pools == {
         "LLMPoolPrefixHitDrop": "it needs PromQL",
         "LLMPoolVersionsDiffer": "it needs PromQL",
         "LLMClusterClockSkew": "it needs PromQL",
-        **{f"LLMPool{word}BudgetBurn (3d)": "it looks back 72 h; a period is a day at most"
+        **{f"LLMPool{word}BudgetBurn/3d": "it looks back 72 h; a period is a day at most"
            for word in ("TTFT", "ITL", "E2E", "Availability")},
     }  # fmt: skip
 
@@ -297,7 +292,7 @@ def test_promql_alarms_wait_as_the_rules_do():
 def test_every_alert_has_a_promql_alarm_or_a_reason():
     made = {alarm.name.removeprefix("llm-fleet/promql/") for alarm in QUERIED}
     left = {one.alert for one in NOT_QUERIED}
-    every = {title.replace(" (", "/").rstrip(")") for title in titles(alerts_of(GROUPS))}
+    every = {"/".join(words(rule)) for rule in alerts_of(GROUPS)}
     assert made | left == every
     assert not made & left
     assert not [one for one in left if one.startswith(("LLMPool", "LLMCluster"))]

@@ -212,10 +212,16 @@ def test_a_fault_between_two_halves_sends_nothing_twice(cloudwatch: StandIn) -> 
 
 
 def test_a_service_that_refuses_everything_is_not_asked_for_ever(cloudwatch: StandIn) -> None:
-    data = [{"MetricName": "", "Value": 1.0}] * 1000
+    data = [{"MetricName": "köln", "Value": 1.0}] * 1000
     receipt = Sender(settings(cloudwatch.url), SystemClock())(Batch(SystemClock().now().wall, [pack(data)]))
     assert (receipt.sent, receipt.rejected) == (0, {"refused": 1000})
-    assert len(cloudwatch.refusals) < 150
+    assert 64 < len(cloudwatch.refusals) < 150
+
+
+def test_what_the_sdk_will_not_write_is_refused_as_well(cloudwatch: StandIn) -> None:
+    batch = Batch(SystemClock().now().wall, [pack([{"MetricName": "", "Value": 1.0}, {"MetricName": "m", "Value": 1.0}])])
+    receipt = Sender(settings(cloudwatch.url), SystemClock())(batch)
+    assert (receipt.sent, receipt.rejected) == (1, {"refused": 1})
 
 
 def test_a_window_that_waited_too_long_is_left_out_and_counted(cloudwatch: StandIn) -> None:
@@ -289,7 +295,7 @@ def play_two(cloudwatch: StandIn, *leases: Lease, graceful: bool) -> tuple[int, 
     start = SystemClock().now().wall // 60 * 60 - 600
     boxes: list[list[Batch]] = [[], []]
     feeds = [Feed(of, "prod", lease, box.append) for lease, box in zip(leases, boxes, strict=True)]
-    for moment, total in ((0, 10), (60, 20), (120, 30)):
+    for moment, total in ((0.5, 10), (60.5, 20), (120.5, 30)):
         for feed in feeds:
             feed.take([row(total)], start + moment)
     if graceful:
@@ -297,7 +303,7 @@ def play_two(cloudwatch: StandIn, *leases: Lease, graceful: bool) -> tuple[int, 
     else:
         leases[0].release()
     feeds[1].take([row(38)], start + 160)
-    for moment, total in ((180, 40), (240, 50)):
+    for moment, total in ((180.5, 40), (240.5, 50)):
         feeds[1].take([row(total)], start + moment)
     feeds[1].finish([row(58)], start + 299)
     send = Sender(of, SystemClock())
@@ -322,6 +328,20 @@ def test_two_writers_are_seen_and_told(cloudwatch: StandIn, caplog: pytest.LogCa
     writers.look(client)
     assert writers.seen == 2
     assert "several exporters write" in caplog.text
+
+
+def test_a_single_period_with_many_is_a_restart_or_a_request_sent_again(cloudwatch: StandIn) -> None:
+    clock = FakeClock(wall=SystemClock().now().wall)
+    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    client = boto3.client("cloudwatch", region_name="us-east-1", endpoint_url=cloudwatch.url)
+    beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": "prod"}], "Value": 1.0}
+    for minute in range(3, 9):
+        for _ in range(9 if minute == 5 else 1):
+            stamp = int(clock.wall // 60 * 60 - 60 * minute)
+            client.put_metric_data(Namespace="LLMFleet", MetricData=[beat | {"Timestamp": stamp}])
+    clock.mono += LOOK_EVERY_SECONDS
+    writers.look(client)
+    assert writers.seen == 1
 
 
 def test_who_may_not_read_back_asks_no_more(cloudwatch: StandIn) -> None:

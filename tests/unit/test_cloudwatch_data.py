@@ -215,6 +215,23 @@ def test_metrics_are_capped_and_those_that_are_there_stay() -> None:
     assert sum((batch.rejected for batch in made), Counter())["metric_cap"] == 1
 
 
+def test_after_an_hour_a_metric_makes_room_for_another() -> None:
+    of = settings(max_metrics=2)
+    made = batches(of, [pool("old", requests_running=1.0)], *[[]] * 59, [pool("new", requests_running=1.0)],
+                   [pool("new", requests_running=1.0)], [pool("new", requests_running=1.0)])  # fmt: skip
+    shown = [datum["Dimensions"][-1]["Value"] for datum in data(made) if "running" in datum["MetricName"]]
+    assert shown == ["old", "new", "new", "new"]
+
+
+def test_the_exact_companion_contradicts_itself_never() -> None:
+    """Sums that no bucket explains, of a torn scrape or of what lies above the top."""
+    for total in (0.01, 500.0):
+        histogram = {"time_to_first_token_seconds": Histogram((), to_fixed(total), {LADDER: (0, 1, 1)})}
+        row = Row(level=Level.POOL, labels=POOL, gauges={}, histograms=histogram)
+        exact = named(batches(settings(), [row]), "llm_pool_time_to_first_token_seconds" + EXACT)["StatisticValues"]
+        assert exact["Minimum"] <= total / 2 <= exact["Maximum"]
+
+
 def test_every_signal_has_a_name_and_a_unit_that_the_service_takes() -> None:
     for row in SIGNALS.values():
         for level in row.levels:

@@ -1,5 +1,6 @@
 """One writer: the lock ends with its holder, however that ends; a file that was taken away is no lease any more."""
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,20 @@ def test_a_file_that_was_taken_away_or_replaced_is_taken_anew(path: str) -> None
     Path(path).unlink()
     assert second.held()
     assert not first.held()
+
+
+def test_a_file_that_goes_between_opening_and_locking_is_no_lease(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+
+    def gone_first(file: int, how: int) -> None:
+        Path(path).unlink(missing_ok=True)
+        lock(file, how)
+
+    lease = FileLease(path)
+    monkeypatch.setattr(fcntl, "flock", gone_first)
+    assert not lease.held()
+    monkeypatch.undo()
+    assert lease.held()
 
 
 @pytest.mark.parametrize("left", [b"", b"garbage", b"host:1 soon\n", b"\xff\xfe"])

@@ -116,8 +116,8 @@ def test_a_pool_that_goes_leaves_what_it_gained_and_begins_anew_when_it_is_back(
     empty = box.take([], WALL + 120)
     assert empty is not None
     assert not empty.subjects
-    box.take([tokens(4)], WALL + 150)
-    assert gained(box.close()) == 4
+    box.take([tokens(204)], WALL + 150)
+    assert gained(box.close()) == 204
 
 
 def test_a_clock_that_is_set_back_or_forward_loses_nothing() -> None:

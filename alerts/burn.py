@@ -10,6 +10,7 @@ from collector.signals import Level
 
 _INTERVAL_SECONDS = 30
 _BASE = "5m"
+_TOPIC = "objectives"
 _LONGEST_RAW_SECONDS = 12 * 3600
 
 # An abort is the client's choice and neither good nor bad. What the engine refused for want of room never became a request.
@@ -37,9 +38,10 @@ def burn_groups(objective: Objective, settings: Settings) -> tuple[Group, Group]
         level=Level.POOL,
         interval_seconds=_INTERVAL_SECONDS,
         rules=(*records, *_stated(objective, settings), *(_alert(objective, pair, settings) for pair in settings.windows)),
+        topic=_TOPIC,
     )
     budget = (*_records(objective, settings.budget_window, settings), _left(objective, settings))
-    return burn, Group(name=f"{name}_budget", level=Level.POOL, interval_seconds=300, rules=budget)
+    return burn, Group(name=f"{name}_budget", level=Level.POOL, interval_seconds=300, rules=budget, topic=_TOPIC)
 
 
 def _records(objective: Objective, window: str, settings: Settings) -> Iterator[RecordingRule]:
@@ -110,6 +112,7 @@ def _alert(objective: Objective, pair: BurnWindow, settings: Settings) -> AlertR
             f"({objective.title}); {objective.budget * 100:g}% may, on average over {settings.budget_window}. "
             f"The limit of this alert is {pair.factor:g} times that."
         ),
+        board_uid="llm-slo",
         told=Burn(objective=objective, window=pair),
     )
 

@@ -16,8 +16,13 @@ from collector.signals import Level
 
 Labels = tuple[tuple[str, str], ...]
 
-TARGET_LABELS = ("job", "instance")
-"""Labels that tell one exporter from another: Prometheus gives them to what it scrapes."""
+SUBJECT = {
+    Level.POD: "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }}",
+    Level.POOL: "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}",
+    Level.CLUSTER: "Cluster {{ $labels.cluster }}",
+    Level.EXPORTER: "Exporter {{ $labels.instance }}",
+}
+"""How the text of an alert names what it speaks of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,8 @@ class RecordingRule:
     name: str
     expression: str
     labels: Labels = ()
+    kept: tuple[str, ...] = ()
+    """Labels beyond the level's that the expression keeps."""
 
 
 class How(StrEnum):
@@ -88,8 +95,16 @@ class AlertRule:
     kept: tuple[str, ...] = ()
     """Labels beyond the level's that the expression keeps."""
 
-    board: str = "llm-pool"
+    board_uid: str = ""
+    hides: bool = False
+    """It speaks of a whole that is away: alerts of what is in it then add nothing."""
+
     told: Check | Burn | None = None
+
+    @property
+    def board(self) -> str:
+        """The board that shows it, its level's unless told."""
+        return self.board_uid or f"llm-{self.level}"
 
     @property
     def anchor(self) -> str:
@@ -102,6 +117,9 @@ class AlertRule:
         return (*LEVEL_LABELS[self.level], *self.kept, *(label for label, _ in self.labels), "level", "severity")
 
 
+Rules = tuple[RecordingRule | AlertRule, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Rules evaluated together and in order, so that a rule may read those above it of the same instant."""
@@ -109,7 +127,13 @@ class Group:
     name: str
     level: Level
     interval_seconds: int
-    rules: tuple[RecordingRule | AlertRule, ...]
+    rules: Rules
+    topic: str = ""
+    """Name of the file that it goes into, its level's unless told."""
+
+    @property
+    def file(self) -> str:
+        return self.topic or str(self.level)
 
 
 def alerts_of(groups: Iterable[Group]) -> tuple[AlertRule, ...]:

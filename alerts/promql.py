@@ -13,10 +13,10 @@ from collector.signals import Fold, Kind, Level, Signal
 
 RATE_INTERVAL = "$__rate_interval"
 
-_WINDOW = re.compile(r"(\d+(ms|[smhdwy]))+|\$__(rate_interval|interval|range)")
+SCRAPE_LABELS = ("job", "instance", "shard")
+"""Labels that the scrape may add to every series: whose page it was, and which part of a cluster that exporter reads."""
 
-_SCRAPED = ("instance",)
-"""Labels that Prometheus gives to what it scrapes, by which exporters' own series are told apart."""
+_WINDOW = re.compile(r"(\d+(ms|[smhdwy]))+|\$__(rate_interval|interval|range)")
 
 
 def selector(name: str, level: Level, **matchers: str) -> str:
@@ -36,7 +36,7 @@ def braces(matchers: Mapping[str, str]) -> str:
 
 def on(level: Level) -> str:
     """Vector matching on the labels of a level."""
-    return f"on ({', '.join(LEVEL_LABELS[level])})"
+    return f"on ({', '.join(_default_labels(level))})"
 
 
 def fold_of(how: str, name: str, level: Level, *, by: Iterable[str] | None = None, over: str = "", **matchers: str) -> str:
@@ -80,24 +80,24 @@ def within_of(name: str, level: Level, bound: float, *, window: str, by: Iterabl
     return _aggregate("sum", row, level, by, f"increase({series}[{_window(window)}])")
 
 
+def bucket_rates_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """Observations per second at or below each bound of a histogram, by `le` and the labels `by` (the level's)."""
+    return _buckets("rate", name, level, window, by, matchers)
+
+
+def buckets_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """Observations at or below each bound of a histogram over the window, by `le` and the labels `by` (the level's)."""
+    return _buckets("increase", name, level, window, by, matchers)
+
+
 def quantile_of(
     quantile: float | str, name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str
 ) -> str:
     """Quantile of a histogram over the window, a number or a variable of Grafana; buckets are added first, as quantiles
     cannot be combined."""
-    row = _histogram("quantile_of", name, level)
-    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
-    kept = ("le", *(LEVEL_LABELS[level] if by is None else by))
-    buckets = _aggregate("sum", row, level, kept, f"rate({series}[{_window(window)}])")
+    _histogram("quantile_of", name, level)
+    buckets = bucket_rates_of(name, level, window=window, by=by, **matchers)
     return f"histogram_quantile({quantile if isinstance(quantile, str) else format(quantile, 'g')}, {buckets})"
-
-
-def buckets_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
-    """Observations at or below each bound of a histogram over the window, by `le` and the labels `by` (the level's)."""
-    row = _histogram("buckets_of", name, level)
-    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
-    kept = ("le", *(LEVEL_LABELS[level] if by is None else by))
-    return _aggregate("sum", row, level, kept, f"increase({series}[{_window(window)}])")
 
 
 def slope_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
@@ -114,7 +114,7 @@ def share_of(name: str, level: Level, *, window: str, by: Iterable[str] | None =
     share = find(name, level).share
     if share is None:
         raise TypeError(f"{metric(name, level)} is no share of counters")
-    kept = LEVEL_LABELS[level] if by is None else tuple(by)
+    kept = _default_labels(level) if by is None else tuple(by)
     child = {find(share.numerator, level).labels[0]: share.child} if share.child else {}
     part = rate_of(share.numerator, level, window=window, by=kept, **matchers, **child)
     whole = rate_of(share.denominator, level, window=window, by=kept, **matchers)
@@ -133,11 +133,24 @@ def _growing(function: str, name: str, level: Level, window: str, matchers: Mapp
     return f"{function}({metric(name, level)}{part}{_braces(row, level, matchers)}[{_window(window)}])"
 
 
+def _buckets(function: str, name: str, level: Level, window: str, by: Iterable[str] | None, matchers: Mapping[str, str]) -> str:
+    row = _histogram("the buckets", name, level)
+    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
+    kept = ("le", *(_default_labels(level) if by is None else by))
+    return _aggregate("sum", row, level, kept, f"{function}({series}[{_window(window)}])")
+
+
 def _aggregate(how: str, row: Signal, level: Level, by: Iterable[str] | None, series: str) -> str:
-    kept = LEVEL_LABELS[level] if by is None else tuple(by)
+    kept = _default_labels(level) if by is None else tuple(by)
     for label in kept:
-        _known(label, row, level)
+        if label not in SCRAPE_LABELS:
+            _known(label, row, level)
     return f"{how} by ({', '.join(kept)}) ({series})" if kept else f"{how}({series})"
+
+
+def _default_labels(level: Level) -> tuple[str, ...]:
+    """The level's own; of the exporter, which has none, those that tell one from another."""
+    return LEVEL_LABELS[level] or SCRAPE_LABELS[:2]
 
 
 def _braces(row: Signal, level: Level, matchers: Mapping[str, str]) -> str:
@@ -156,7 +169,7 @@ def _matcher(text: str) -> tuple[str, str]:
 
 def _known(label: str, row: Signal, level: Level) -> None:
     labels = label_names(row, level) + (("le",) if row.kind is Kind.HISTOGRAM else ())
-    labels += _SCRAPED if level is Level.EXPORTER else ()
+    labels += SCRAPE_LABELS if level is Level.EXPORTER else ()
     if label not in labels:
         raise KeyError(f"{row.name} has no label {label!r} at level {level}; it has {', '.join(labels)}")
 

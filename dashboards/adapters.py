@@ -4,7 +4,7 @@ from alerts.promql import RATE_INTERVAL, fold_of, quantile_of, selector
 from alerts.slo import TTFT
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
-from dashboards.kinds import BAD, TO_POD, WARN, alerts, how_to_read, number, restarts
+from dashboards.kinds import BAD, REPORTING, TO_POD, WARN, alerts, how_to_read, number, restarts
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row, Variable
 from dashboards.queries import Scope, choices, chosen, who
 
@@ -41,7 +41,7 @@ def _now() -> Row:
                    "internals",
                    deferred, limits=(Limit(1, WARN), Limit(10, BAD)), below="green", width=4),
             number("Reporting", "Share of known pods whose numbers are current, in the worst pool.", "reporting",
-                   _HERE.gauge("min", "reporting_ratio", by=()), unit="percentunit", limits=(Limit(0.8, WARN), Limit(1, "green")),
+                   _HERE.gauge("min", "reporting_ratio", by=()), unit="percentunit", limits=REPORTING,
                    below="red", width=4),
         ),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from alerts.slo import TTFT
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
 from dashboards.kinds import (
+    AGE,
     BAD,
     ERRORS,
     FULL,
@@ -17,7 +18,6 @@ from dashboards.kinds import (
     TO_POD,
     TO_POOL,
     TOKENS_PER_SECOND,
-    WARN,
     alerts,
     how_to_read,
     number,
@@ -130,8 +130,8 @@ def _load() -> Row:
                       limits=(FULL,), width=6),
             _of_pools("Reporting", "Share of known pods behind the numbers to the left.", "reporting", reporting,
                       unit="percentunit", width=6),
-            _of_pools("Imbalance", "Load of the busiest pod over the mean: 1 is even. The lines are 1.5 and 2.", "balance",
-                      imbalance, unit="short", limits=IMBALANCE, width=6),
+            _of_pools("Imbalance", "Load of the busiest pod over the mean: 1 is even. At the upper line an alert fires.",
+                      "balance", imbalance, unit="short", limits=IMBALANCE, width=6),
             Panel("KV cache in use", "Share of all KV caches that live requests hold: mean over capacity, and the fullest.",
                   "kv-cache", queries=kv_cache, unit="percentunit", width=6),
         ),
@@ -161,7 +161,7 @@ def _pods() -> Row:
     silent = f"{fold_of('max', 'state', level, by=by, state='=~stale|down|no_progress|terminating', **_CHOSEN)} == 1"
     age = f"time() - {fold_of('max', 'last_sample_timestamp_seconds', level, **_CHOSEN)}"
     only = f"({age}) and on ({', '.join(LEVEL_LABELS[level])}) ({silent})"
-    columns = (Query(silent), Query(only, "Age", "s", (Limit(15, WARN), Limit(30, BAD))))
+    columns = (Query(silent), Query(only, "Age", "s", AGE))
     over_time = _HERE.gauge("sum", "pods", "{{state}}", by=("state",))
     link = Link(title=TO_POD.title, board=TO_POD.board, level=level, column="pod")
     return Row(

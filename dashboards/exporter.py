@@ -1,6 +1,7 @@
 """The board of the exporter itself: can the other boards be believed?"""
 
 from alerts.promql import RATE_INTERVAL, braces, fold_of, selector
+from alerts.slo import THRESHOLDS
 from collector.naming import find, label_names, metric
 from collector.signals import Level
 from dashboards.kinds import BAD, GOOD, WARN, alerts, how_to_read, number, reloads
@@ -33,7 +34,8 @@ def _now() -> Row:
             number("Failures", "Failed attempts to read a target, per second.", "targets", failures, unit="ops",
                    limits=(Limit(0.1, WARN), Limit(1, BAD)), below="green"),
             number("Scrape p99", "99 of 100 readings of a target take at most this.", "targets", slow, unit="s",
-                   limits=(Limit(0.5, WARN), Limit(2, BAD)), below="green"),
+                   limits=(Limit(THRESHOLDS.slow_read_seconds / 2, WARN), Limit(THRESHOLDS.slow_read_seconds, BAD)),
+                   below="green"),
             number("Unknown families", "Engine families that this version knows nothing of: a newer engine, most likely.",
                    "oddities", _HERE.gauge("sum", "unknown_families", by=()), limits=_ANY, below="green"),
             number("Not counted", "Increase of engine counters that was seen and not published, per second.", "discarded", lost,
@@ -116,6 +118,7 @@ def _sinks() -> Row:
             Panel("Queued", "Batches that wait to be sent. A growing queue ends in dropped batches.", "sinks", queries=(queued,),
                   silent=_NO_SINK, width=12),
             Panel("Age of the last success", "Time since the back end last took a batch.", "sinks", queries=(age,), unit="s",
+                  limits=(Limit(THRESHOLDS.sink_silent_seconds, BAD),),
                   silent=_NO_SINK, width=12),
         ),
     )  # fmt: skip

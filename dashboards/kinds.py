@@ -9,12 +9,13 @@ from dashboards.queries import Scope, chosen
 
 WARN, BAD, GOOD = "orange", "red", "green"
 
+# Red is where an alert fires; orange comes before it, where there is no alert of its own.
 FULL = Limit(THRESHOLDS.saturation_ratio, BAD)
-ERRORS = (Limit(0.01, WARN), Limit(0.05, BAD))
+ERRORS = (Limit(THRESHOLDS.error_ratio / 5, WARN), Limit(THRESHOLDS.error_ratio, BAD))
 SATURATION = (Limit(0.8 * THRESHOLDS.saturation_ratio, WARN), FULL)
-KV_CACHE = (Limit(0.8, WARN), Limit(0.95, BAD))
-REPORTING = (Limit(0.8, WARN), Limit(1, GOOD))
-IMBALANCE = (Limit(1.5, WARN), Limit(2, BAD))
+KV_CACHE = (Limit(THRESHOLDS.kv_cache_ratio, WARN), Limit(THRESHOLDS.pod_kv_cache_ratio, BAD))
+REPORTING = (Limit(THRESHOLDS.reporting_ratio, WARN), Limit(1, GOOD))
+IMBALANCE = (Limit(0.75 * THRESHOLDS.imbalance_ratio, WARN), Limit(THRESHOLDS.imbalance_ratio, BAD))
 BUDGET = (Limit(0, WARN), Limit(0.25, GOOD))
 AGE = (Limit(THRESHOLDS.stale_seconds / 2, WARN), Limit(THRESHOLDS.stale_seconds, BAD))
 

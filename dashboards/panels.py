@@ -119,7 +119,8 @@ def _stat(panel: Panel, common: dict[str, Any]) -> core.Panel:
 
 def _table(panel: Panel, common: dict[str, Any]) -> core.Panel:
     """One row per label set: the columns of the queries side by side, named by their legends."""
-    names = {f"Value #{chr(ord('A') + at)}": query.legend for at, query in enumerate(panel.queries)}
+    lone = len(panel.queries) == 1  # Grafana numbers the values of several queries only
+    names = {"Value" if lone else f"Value #{chr(ord('A') + at)}": query.legend for at, query in enumerate(panel.queries)}
     hidden = {"Time": True} | {name: True for name, legend in names.items() if not legend}
     sort = [core.TableSortByField(panel.sort.removeprefix("-"), desc=panel.sort[0] != "-")] if panel.sort else []
     order = {name: at for at, name in enumerate((*panel.first, *names))}

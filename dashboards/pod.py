@@ -1,6 +1,7 @@
 """The board of pods: can this replica take a request now, and if not, why?"""
 
 from alerts.promql import selector
+from alerts.slo import THRESHOLDS
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
 from dashboards.kinds import (
@@ -51,7 +52,8 @@ def _now() -> Row:
             number("Errors", "Requests with outcome error, per second.", "errors",
                    _HERE.rate("requests", by=(), outcome="error"), unit="reqps", limits=(Limit(1e-9, "red"),), below="green"),
             number("Preemptions", "Running requests pushed back for want of KV cache, per second.", "preemptions",
-                   _HERE.rate("preemptions", by=()), unit="ops", limits=(Limit(0.1, "orange"),), below="green"),
+                   _HERE.rate("preemptions", by=()), unit="ops", limits=(Limit(THRESHOLDS.pod_preemption_rate, "orange"),),
+                   below="green"),
         ),
     )  # fmt: skip
 

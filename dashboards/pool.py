@@ -121,7 +121,7 @@ def _load() -> Row:
                   "how many the servers take at most, where they say.", "running-and-waiting", queries=held),
             Panel("KV cache in use", "Share of the KV cache that live requests hold: mean over capacity, and the fullest rank or "
                   "pod.", "kv-cache", queries=kv_cache, unit="percentunit"),
-            Panel("Evenness", "Load of the busiest pod over the mean (1 is even; the lines are 1.5 and 2), and standard "
+            Panel("Evenness", "Load of the busiest pod over the mean (1 is even; an alert fires at the upper line), and standard "
                   "deviation over mean.", "balance", queries=balance, limits=IMBALANCE),
         ),
     )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 import promql_parser
 
 from alerts.model import alerts_of, records_of
+from alerts.promql import SCRAPE_LABELS
 from alerts.rules import GROUPS
 from collector.naming import LEVEL_LABELS, families, label_names, prometheus_name
 from collector.signals import Kind, Level
@@ -16,6 +17,7 @@ SERIES = {prometheus_name(row, level) + part: (row, level) for row, level in fam
 
 OWN_PROCESS = {f"process_{what}" for what in (
     "cpu_seconds_total", "resident_memory_bytes", "start_time_seconds", "open_fds", "max_fds")}  # fmt: skip
+FOREIGN = {"up": {"job", "instance"}, "prometheus_rule_evaluation_failures_total": {"job", "instance", "rule_group"}}
 VARIABLES = {"$__rate_interval": "5m", "$__interval": "5m", "$__range": "5m", "$quantile": "0.9"}
 
 
@@ -60,11 +62,14 @@ def labels_of(name: str) -> set[str]:
         return {label for rule in alerts_of(GROUPS) for label in rule.carried} | own
     if name in SERIES:
         row, level = SERIES[name]
-        # Prometheus adds it to every series; by it exporters are told apart and found in a cluster.
-        scraped = ("instance",) if level is Level.EXPORTER or (level is Level.CLUSTER and row.name == "info") else ()
+        # The scrape adds them; by some exporters are told apart and found in a cluster, by one what part of it they read.
+        whose = level is Level.EXPORTER or (level is Level.CLUSTER and row.name == "info")
+        scraped = SCRAPE_LABELS if whose else ("shard",)
         return {*label_names(row, level), *scraped, *(("le",) if name.endswith("_bucket") else ())}
     if name in OWN_PROCESS:
         return {"instance"}
+    if name in FOREIGN:
+        return FOREIGN[name]
     rule = next((rule for rule in records_of(GROUPS) if rule.name == name), None)
     assert rule, f"{name} is neither published nor recorded"
-    return {*LEVEL_LABELS[rule.name.partition(":")[0]], *(label for label, _ in rule.labels)}
+    return {*LEVEL_LABELS[rule.name.partition(":")[0]], *(label for label, _ in rule.labels), *rule.kept}

@@ -29,14 +29,14 @@ def scrape_settings(jobs: Sequence[Settings]) -> dict[str, Any]:
 
 @contextmanager
 def start_prometheus(version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "") -> Iterator[Running]:
-    """A Prometheus of a major version that scrapes the jobs and evaluates the shipped rules every second."""
+    """A Prometheus of a major version that scrapes the jobs every second and evaluates the shipped rules every two."""
     port, rules = free_port(), folder / "rules"
     rules.mkdir()
     for path in RULES:
-        often = re.sub(r"interval: \w+", "interval: 1s", path.read_text(encoding="utf-8"))
+        often = re.sub(r"interval: \w+", "interval: 2s", path.read_text(encoding="utf-8"))
         (rules / path.name).write_text(often, encoding="utf-8")
     settings = scrape_settings(jobs) | {"rule_files": [f"{rules}/*.yaml"]}
-    settings["global"]["evaluation_interval"] = "1s"
+    settings["global"]["evaluation_interval"] = "2s"
     if alertmanager:
         settings["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
     command = [program(PROMETHEUS[version]),

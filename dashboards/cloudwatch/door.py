@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from dashboards.cluster import CLUSTER
+from alerts.slo import DEFAULTS, Settings
+from dashboards.cluster import cluster
 from dashboards.draw import drawn
 from dashboards.model import Board, Draw, Panel, Row
 from dashboards.options import DEFAULT, Options
-from dashboards.pool import POOL
+from dashboards.pool import pool
 
 SOURCE_TYPE = "grafana-amazonprometheus-datasource"
 
-_BOARDS = (CLUSTER, POOL)
+_UIDS = ("llm-cluster", "llm-pool")
 _SUFFIX = "-cloudwatch"
 _RECORDED = re.compile(r"(?<![\w:])[a-z]+:\w+:\w+|\bALERTS\b")
 _TOLD = """\
@@ -28,9 +29,9 @@ Not here: what recording rules supply ({left}). CloudWatch returns at most 500 s
 before looking at pods. Written from AWS's documentation; **not verified against an account**."""
 
 
-def through_the_door(options: Options = DEFAULT) -> Iterator[dict[str, Any]]:
+def through_the_door(options: Options = DEFAULT, settings: Settings = DEFAULTS) -> Iterator[dict[str, Any]]:
     """Grafana's JSON of the boards of clusters and pools."""
-    for board in _BOARDS:
+    for board in (cluster(settings), pool(settings)):
         yield _redirected(drawn(_without_records(board), options))
 
 
@@ -52,7 +53,7 @@ def _without_records(board: Board) -> Board:
 
 def _among_these(panel: Panel) -> Panel:
     """The panel with links to boards of the door alone: the others read another data source."""
-    kept = (replace(link, board=link.board + _SUFFIX) for link in panel.links if link.board in {board.uid for board in _BOARDS})
+    kept = (replace(link, board=link.board + _SUFFIX) for link in panel.links if link.board in _UIDS)
     return replace(panel, links=tuple(kept))
 
 

@@ -1,16 +1,17 @@
 """Panels that the boards of pools and of clusters share, at the level of the board."""
 
-from alerts.slo import E2E, ITL, THRESHOLDS, TTFT, LatencyObjective
+from collections.abc import Sequence
+
+from alerts.slo import LatencyObjective
 from collector.naming import EXACT, OVERFLOW
 from collector.signals import OUTCOMES, Level, State
 from dashboards.cloudwatch.lines import Line, line
+from dashboards.limits import BAD, Limits
 from dashboards.model import Draw, Limit, Panel, Row
 
-FULL = Limit(THRESHOLDS.saturation_ratio, "red")
-ERRORS = Limit(THRESHOLDS.error_ratio, "red")
-BOUND = Limit(TTFT.bound_seconds, "red")
+FIRST_TOKEN = "time_to_first_token_seconds"
 
-_QUEUE = "queue_time_seconds"
+_GAP, _WHOLE, _QUEUE = "inter_token_latency_seconds", "end_to_end_latency_seconds", "queue_time_seconds"
 _POINTS = ("p50", "p95", "p99")
 
 
@@ -19,24 +20,22 @@ def number(title: str, text: str, shown: Line, unit: str, *limits: Limit, below:
     return Panel(title, text, "now", draw=Draw.STAT, queries=(shown,), unit=unit, limits=limits, below=below, width=4, height=4)
 
 
-def numbers(level: Level) -> Row:
+def numbers(level: Level, limits: Limits) -> Row:
     """What is so now, of everything chosen: rates added, the rest of the worst."""
-    first = f"99 of 100 requests have their first token by then, where it is worst; red above {TTFT.bound_seconds:g} s."
+    first = "99 of 100 requests have their first token by then, where it is worst; red above the objective's bound."
     heard = "Share of known pods whose numbers are current, where it is lowest. Overloaded pods fall silent: read it first."
-    almost = Limit(0.8 * THRESHOLDS.saturation_ratio, "orange")
     return Row(
         title="Now",
         panels=(
             number("Reporting", heard, line("reporting_ratio", level, "Minimum", fold="MIN"), "percentunit",
-                   Limit(THRESHOLDS.reporting_ratio, "orange"), Limit(1, "green"), below="red"),
+                   *limits.reporting, below=BAD),
             number("Requests", "Requests finished per second.",
                    line("requests", level, "Sum", per_second=True, fold="SUM"), "reqps", below="text"),
-            number("TTFT p99", first, line(TTFT.signal, level, "p99", fold="MAX"), "s", BOUND),
+            number("TTFT p99", first, line(FIRST_TOKEN, level, "p99", fold="MAX"), "s", *limits.bound(FIRST_TOKEN)),
             number("Errors", "Share of finished requests that ended in an error, where it is worst.",
-                   line("error_ratio", level, "Average", fold="MAX"), "percentunit", Limit(THRESHOLDS.error_ratio / 5, "orange"),
-                   ERRORS),
+                   line("error_ratio", level, "Average", fold="MAX"), "percentunit", *limits.errors),
             number("Saturation", "Load over what can be taken, where it is worst; of the pods that report.",
-                   line("saturation_ratio", level, "Average", fold="MAX"), "percentunit", almost, FULL),
+                   line("saturation_ratio", level, "Average", fold="MAX"), "percentunit", *limits.saturation),
             number("Waiting", "Requests queued in the engines.",
                    line("requests_waiting", level, "Average", fold="SUM"), "short", below="text"),
         ),
@@ -49,40 +48,40 @@ def latency(level: Level, title: str, name: str, text: str, *limits: Limit, widt
     return Panel(title, text, "latency", queries=points, unit="s", limits=limits, width=width)
 
 
-def latencies(level: Level) -> Row:
+def latencies(level: Level, limits: Limits) -> Row:
     """What users feel, beside what was asked for."""
-    judged = (
-        (TTFT, "Arrival to first token."),
-        (ITL, "Gap between successive outputs of one request."),
-        (E2E, "Arrival to last token; grows with the length of answers."),
+    shown = (
+        ("Time to first token", FIRST_TOKEN, "Arrival to first token."),
+        ("Inter-token latency", _GAP, "Gap between successive outputs of one request."),
+        ("End-to-end latency", _WHOLE, "Arrival to last token; grows with the length of answers."),
     )
     panels = (
-        latency(level, _titled(objective), objective.signal, f"{text} The line is the objective's bound.",
-                Limit(objective.bound_seconds, "red"))
-        for objective, text in judged
-    )  # fmt: skip
-    return Row(title="Latency: what users feel", panels=(*panels, _within(level), _means(level), _beyond(level)))
+        latency(level, title, name, f"{text} The line is the bound asked for.", *limits.bound(name))
+        for title, name, text in shown
+    )
+    asked = [one for one in limits.settings.objectives if isinstance(one, LatencyObjective)]
+    within = (_within(level, asked),) if asked else ()
+    return Row(title="Latency: what users feel", panels=(*panels, *within, _means(level), _beyond(level)))
 
 
-def _within(level: Level) -> Panel:
-    objectives = (TTFT, ITL, E2E)
+def _within(level: Level, objectives: Sequence[LatencyObjective]) -> Panel:
     bounds = ", ".join(f"{objective.title} {objective.bound_seconds:g} s" for objective in objectives)
     shares = tuple(
         line(objective.signal, level, f"PR(0:{objective.bound_seconds:g})", objective.slug.upper()) for objective in objectives
     )
-    limits = tuple(Limit(100 * share, "red") for share in sorted({objective.objective for objective in objectives}))
-    text = f"Share that came within the objective's bound ({bounds}). The line is the share asked for."
+    limits = tuple(Limit(100 * share, BAD) for share in sorted({objective.objective for objective in objectives}))
+    text = f"Share that came within the objective's bound ({bounds}). A line is a share asked for."
     return Panel("Within the objectives", text, "latency", queries=shares, unit="percent", limits=limits)
 
 
 def _means(level: Level) -> Panel:
-    shown = ((TTFT.signal, "first token"), (E2E.signal, "whole answer"), (_QUEUE, "queue"))
+    shown = ((FIRST_TOKEN, "first token"), (_WHOLE, "whole answer"), (_QUEUE, "queue"))
     means = tuple(line(name, level, "Average", word, suffix=EXACT) for name, word in shown)
     return Panel("Means", "Mean over requests, from the exact sum and count.", "latency", queries=means, unit="s")
 
 
 def _beyond(level: Level) -> Panel:
-    shown = ((TTFT.signal, "first token"), (ITL.signal, "gap"), (E2E.signal, "whole answer"), (_QUEUE, "queue"))
+    shown = ((FIRST_TOKEN, "first token"), (_GAP, "gap"), (_WHOLE, "whole answer"), (_QUEUE, "queue"))
     counts = tuple(line(name, level, "Sum", word, suffix=OVERFLOW, per_second=True) for name, word in shown)
     text = "Observations per second above the highest bucket bound: percentiles that fall there are too low."
     return Panel("Beyond measuring", text, "latency", queries=counts, unit="suffix: per second")
@@ -105,11 +104,7 @@ def room(level: Level) -> Row:
     )
 
 
-def _titled(objective: LatencyObjective) -> str:
-    return objective.title[0].upper() + objective.title[1:]
-
-
-def load(level: Level) -> Row:
+def load(level: Level, limits: Limits) -> Row:
     """How full it is."""
     full = "Mean over reporting pods of the larger of queue and KV cache over their limits. The line is full."
     heard = "Share of known pods behind these numbers. When it falls, they understate the load."
@@ -123,7 +118,7 @@ def load(level: Level) -> Row:
         title="Load: how full it is",
         panels=(
             Panel("Saturation", full, "load", queries=(line("saturation_ratio", level, "Average"),), unit="percentunit",
-                  limits=(FULL,), width=6),
+                  limits=(limits.full,), width=6),
             Panel("Reporting", heard, "load", queries=(line("reporting_ratio", level, "Minimum"),), unit="percentunit", width=6),
             Panel("Running and waiting", "Requests in the engines' batches, and queued for room.", "load", queries=held, width=6),
             Panel("KV cache in use", cache, "load", queries=used, unit="percentunit", width=6),

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from alerts.slo import DEFAULTS, Settings
 from collector.naming import CLOUDWATCH_NAMESPACE
 from dashboards.cloudwatch.door import through_the_door
 from dashboards.cloudwatch.grafana import board_of
 from dashboards.cloudwatch.native import body
-from dashboards.cloudwatch.pages import PAGES
+from dashboards.cloudwatch.pages import pages
 from dashboards.options import DEFAULT
 
 DOCS = "docs/cloudwatch-boards-and-alarms.md"
@@ -19,10 +20,10 @@ REFRESH = "5m"
 """CloudWatch is paid by the metric asked for, and has nothing new within a minute."""
 
 
-def write(out: Path, *, region: str = REGION, namespace: str = CLOUDWATCH_NAMESPACE) -> list[Path]:
+def write(out: Path, *, region: str = REGION, namespace: str = CLOUDWATCH_NAMESPACE, settings: Settings = DEFAULTS) -> list[Path]:
     """Write every board into folders of `out`, made if missing, and return the paths. Same boards, same bytes."""
     written = []
-    for name, made in _files(region, namespace):
+    for name, made in _files(region, namespace, settings):
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -30,10 +31,11 @@ def write(out: Path, *, region: str = REGION, namespace: str = CLOUDWATCH_NAMESP
     return written
 
 
-def _files(region: str, namespace: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for page in PAGES:
+def _files(region: str, namespace: str, settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
+    shown = pages(settings)
+    for page in shown:
         yield f"bodies/{page.name}.json", body(page, region=region, namespace=namespace)
     by_metric = replace(DEFAULT, docs=DOCS, refresh=REFRESH)
     by_query = replace(DEFAULT, refresh=REFRESH)
-    for board in (*(board_of(page, by_metric, namespace) for page in PAGES), *through_the_door(by_query)):
+    for board in (*(board_of(page, by_metric, namespace) for page in shown), *through_the_door(by_query, settings)):
         yield f"grafana/{board['uid']}.json", board

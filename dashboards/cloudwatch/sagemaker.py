@@ -4,10 +4,11 @@ Names, dimensions, units and statistics of SageMaker's metrics are those of AWS'
 Amazon CloudWatch"). No account was asked whether they arrive like that.
 """
 
-from alerts.slo import TTFT
+from alerts.slo import Settings
 from collector.signals import Level
 from dashboards.cloudwatch.lines import Choice, Line, choices, line
 from dashboards.cloudwatch.model import Page
+from dashboards.cloudwatch.parts import FIRST_TOKEN
 from dashboards.model import Board, Draw, Panel, Row
 
 UNVERIFIED = "SageMaker's names are those of AWS's documentation; they were not verified against an account."
@@ -61,7 +62,7 @@ def _latency() -> Row:
                   *(line("end_to_end_latency_seconds", Level.POOL, point, point) for point in ("p50", "p99")), unit="s"),
             _half("SageMaker: overhead", added, *theirs["OverheadLatency"], unit="s"),
             _half("Pools: time to first token", "SageMaker's basic metrics have no counterpart.",
-                  *(line(TTFT.signal, Level.POOL, point, point) for point in ("p50", "p99")), unit="s"),
+                  *(line(FIRST_TOKEN, Level.POOL, point, point) for point in ("p50", "p99")), unit="s"),
         ),
     )  # fmt: skip
 
@@ -86,16 +87,19 @@ def _fullness() -> Row:
 
 _ENDPOINT = Choice(dimension="EndpointName", metric="Invocations", dimensions=_VARIANT, namespace=_CALLS)
 
-SAGEMAKER = Page(
-    name="llm-fleet-sagemaker",
-    board=Board(
-        uid="llm-cloudwatch-sagemaker",
-        title="SageMaker endpoints beside pools (CloudWatch)",
-        question="Do managed endpoints and our pools serve alike?",
-        variables=(),
-        rows=(_requests(), _latency(), _fullness()),
-    ),
-    choices=(_ENDPOINT, *choices(Level.POOL, "reporting_ratio")),
-    chosen=("EndpointName", "pool"),
-    intro=f"Left a managed endpoint, right a pool. **Not verified against an account.** {UNVERIFIED}",
-)
+
+def sagemaker(settings: Settings) -> Page:
+    """The board; it draws no limits, since what is asked of pools is not asked of endpoints."""
+    return Page(
+        name="llm-fleet-sagemaker",
+        board=Board(
+            uid="llm-cloudwatch-sagemaker",
+            title="SageMaker endpoints beside pools (CloudWatch)",
+            question="Do managed endpoints and our pools serve alike?",
+            variables=(),
+            rows=(_requests(), _latency(), _fullness()),
+        ),
+        choices=(_ENDPOINT, *choices(Level.POOL, "reporting_ratio")),
+        chosen=("EndpointName", "pool"),
+        intro=f"Left a managed endpoint, right a pool. **Not verified against an account.** {UNVERIFIED}",
+    )

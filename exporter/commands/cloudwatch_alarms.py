@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exporter.commands.account import NAMESPACE, PREFIX, account, arns, failing, one_of
-from exporter.commands.options import FILE
-from exporter.commands.render import read_settings
 from exporter.commands.result import print_json
+from exporter.commands.rules import RULES, read_settings
 
 if TYPE_CHECKING:
     from alerts.cloudwatch.model import Alarm, LeftOut, Placing, Subject
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--pool", "pools", multiple=True, metavar="CLUSTER/NAMESPACE/POOL", help="A pool, and its cluster; repeatable.")
 @click.option("--cluster", "clusters", multiple=True, help="A cluster alone; repeatable.")
 @click.option("--promql", is_flag=True, help="PromQL alarms of all pools, for metrics sent over OTLP, instead of metric math.")
-@click.option("--config", "path", default=None, type=FILE, help="Objectives, thresholds and windows (YAML; docs/alerts.md).")
+@RULES
 @click.option(
     "--critical", multiple=True, metavar="ARN", callback=arns, help="Told of critical alerts, such as an SNS topic; repeatable."
 )

@@ -1,12 +1,14 @@
 """The command that puts or prints CloudWatch dashboards."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from exporter.commands.account import NAMESPACE, PREFIX, account, arns, failing, one_of
 from exporter.commands.result import print_json
+from exporter.commands.rules import RULES, read_settings
 
 
 @click.command("dashboards")
@@ -20,19 +22,28 @@ from exporter.commands.result import print_json
     callback=arns,
     help="An alarm to show on top; repeatable. --put adds our own.",
 )
+@RULES
 @NAMESPACE
 @PREFIX
 @account
-def dashboards(action: str, names: tuple[str, ...], told: tuple[str, ...], namespace: str, prefix: str, **where: str) -> None:
+def dashboards(
+    action: str,
+    names: tuple[str, ...],
+    told: tuple[str, ...],
+    path: Path | None,
+    namespace: str,
+    prefix: str,
+    **where: str,
+) -> None:
     """Put CloudWatch dashboards of pools, clusters and SageMaker endpoints into an account, or print their bodies.
 
     --print needs no credentials. It prints the body of one --board as `aws cloudwatch put-dashboard` takes it, else all of them
     by name. --put replaces what is there and exits with 1 when CloudWatch has anything to complain of.
     """
     from dashboards.cloudwatch.native import body
-    from dashboards.cloudwatch.pages import PAGES
+    from dashboards.cloudwatch.pages import pages
 
-    known = {page.name: page for page in PAGES}
+    known = {page.name: page for page in pages(read_settings(path))}
     if unknown := [name for name in names if name not in known]:
         raise click.UsageError(f"no board {unknown[0]!r}; there are {', '.join(known)}")
     with failing():

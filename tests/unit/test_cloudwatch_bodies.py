@@ -3,14 +3,16 @@
 import copy
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
+from alerts.slo import DEFAULTS, TTFT, Thresholds
 from collector.naming import CLOUDWATCH_NAMESPACE, CLOUDWATCH_SIGNALS, cloudwatch_name
 from collector.signals import SIGNALS, Level
 from dashboards.cloudwatch.lines import Line, choices, line
 from dashboards.cloudwatch.native import MOST_ALARMS, body
-from dashboards.cloudwatch.pages import PAGES
+from dashboards.cloudwatch.pages import PAGES, pages
 from dashboards.cloudwatch.search import exactly, math, search
 from dashboards.model import Draw
 from tests.strict_body import complaints
@@ -19,7 +21,7 @@ ARN = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:one"
 BODIES = {page.name: body(page, region="us-east-1", alarms=[ARN]) for page in PAGES}
 
 bodies = pytest.mark.parametrize("shown", BODIES.values(), ids=BODIES.keys())
-pages = pytest.mark.parametrize("page", PAGES, ids=BODIES.keys())
+each_page = pytest.mark.parametrize("page", PAGES, ids=BODIES.keys())
 
 
 def lines(page):
@@ -57,7 +59,7 @@ def test_no_more_alarms_are_shown_than_a_widget_takes():
     assert complaints(many) == []
 
 
-@pages
+@each_page
 def test_every_metric_of_ours_is_sent_unless_configured_otherwise(page):
     sent = {cloudwatch_name(name, level) for name in CLOUDWATCH_SIGNALS for level in (Level.POOL, Level.CLUSTER)}
     for one in lines(page):
@@ -78,7 +80,7 @@ def test_everything_that_is_sent_is_shown_or_left_out_for_a_reason(level):
     assert {name for name, metric in sent.items() if metric not in shown} == set(UNSHOWN)
 
 
-@pages
+@each_page
 def test_new_pools_appear_by_themselves(page):
     """Every metric is searched for, none is named with its dimensions."""
     shown = BODIES[page.name]
@@ -90,7 +92,7 @@ def test_new_pools_appear_by_themselves(page):
     )
 
 
-@pages
+@each_page
 def test_what_is_chosen_narrows_every_line_that_has_it(page):
     shown = BODIES[page.name]
     variables = {variable["id"]: variable["pattern"] for variable in shown["variables"]}
@@ -247,3 +249,17 @@ def test_the_strict_reader_finds_what_is_wrong(change):
 def test_every_way_to_draw_has_a_view_in_cloudwatch():
     used = {panel.draw for page in PAGES for row in page.board.rows for panel in row.panels}
     assert used <= {Draw.LINES, Draw.STACK, Draw.STAT}
+
+
+def test_what_users_ask_for_is_what_the_boards_draw():
+    settings = replace(DEFAULTS, thresholds=Thresholds(saturation_ratio=0.7), objectives=(replace(TTFT, bound_seconds=0.1),))
+    shown = {page.name: body(page, region="us-east-1") for page in pages(settings)}
+    assert not [found for one in shown.values() for found in complaints(one)]
+    told = {widget["properties"].get("title"): widget["properties"] for widget in shown["llm-fleet-pool"]["widgets"]}
+    limits = {title: [limit["value"] for limit in one["annotations"]["horizontal"]] for title, one in told.items()
+              if "annotations" in one}  # fmt: skip
+    assert (limits["Saturation"], limits["Time to first token"]) == ([70.0], [0.1])
+    assert limits["Inter-token latency"] == limits["End-to-end latency"] == []
+    assert "'PR(0:0.1)'" in told["Within the objectives"]["metrics"][0][0]["expression"]
+    nothing = pages(replace(DEFAULTS, objectives=()))
+    assert not [found for page in nothing for found in complaints(body(page, region="us-east-1"))]

@@ -9,7 +9,7 @@ from itertools import repeat
 from math import inf
 from types import MappingProxyType
 
-from collector.ladders import Ladder, RawHistogram, project, quantile
+from collector.ladders import DIGITS, Ladder, RawHistogram, project, quantile
 from collector.signals import SHARES, SIGNALS, WINDOWED
 
 Child = tuple[str, str]
@@ -126,8 +126,9 @@ class Totals:
         if mark is None:
             return {}
         past = mark.ladders.get(name, {})
-        gained = {ladder: [count - before for count, before in zip(counts, past.get(ladder, repeat(0)), strict=False)]
+        gained = {ladder: [count - before << DIGITS for count, before in zip(counts, past.get(ladder, repeat(0)), strict=False)]
                   for ladder, counts in self.ladders.get(name, {}).items()}  # fmt: skip
+        # Counted that finely, each observation is spread evenly over its bucket, not put at one place of it.
         bounds = tuple(sorted({bound for ladder in gained for bound in ladder}))
         cumulative = project(gained, bounds)
         return {point: value for point in QUANTILES if (value := quantile(point, bounds, cumulative)) is not None}

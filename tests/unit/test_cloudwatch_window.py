@@ -113,10 +113,13 @@ def test_a_pool_that_goes_leaves_what_it_gained_and_begins_anew_when_it_is_back(
     box.take([tokens(130)], WALL + 30)
     box.take([], WALL + 45)
     assert gained(box.take([], WALL + 60)) == 130
-    empty = box.take([], WALL + 120)
+    box.take([tokens(135)], WALL + 90)
+    assert gained(box.take([], WALL + 120)) == 5
+    box.take([], WALL + 180)
+    empty = box.take([], WALL + 240)
     assert empty is not None
     assert not empty.subjects
-    box.take([tokens(204)], WALL + 150)
+    box.take([tokens(204)], WALL + 270)
     assert gained(box.close()) == 204
 
 

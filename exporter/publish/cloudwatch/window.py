@@ -93,8 +93,8 @@ class Windows:
         closed = self.close() if ends else None
         self._start = start
         if ends:
-            # A row that is gone begins at zero should it come back.
-            self._before, self._newest = now, dict(now)
+            # A row that is gone for a whole window begins at zero should it come back.
+            self._newest = dict(now)
         self._look(seen)
         return closed
 

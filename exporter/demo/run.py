@@ -21,6 +21,7 @@ _WHAT = {
     "hang": "accepts connections and does not answer for {} s",
     "freeze": "serves its page for {} s while the engine stands still",
     "slow": "is slow for {} s",
+    "fail": "fails every request for {} s",
 }
 
 

@@ -19,6 +19,7 @@ LONGEST_QUERY = 10_000
 LONGEST_PENDING_SECONDS = 86_400
 
 _RECORDED = re.compile(r"(?<![\w:])([a-z]+:\w+:\w+)(\{[^{}]*\})?(\[\w+\])?")
+_FIRST = re.compile(r"(\w+ by \([^()]*\)) \((llm_\w+(?:\{[^{}]*\})?)\)")
 _EQUALS = re.compile(r'(\w+)="([^"]*)"')
 # What Prometheus says of its own scraping and alerting, and the labels that it gives to what it scrapes.
 _OF_PROMETHEUS = re.compile(r"(?<![\w:])(up|ALERTS\w*|scrape_\w+|prometheus_\w+|job|instance)(?![\w:])")
@@ -63,13 +64,21 @@ def _inlined(expression: str, records: Records, within: tuple[str, ...]) -> str:
 
     def instead(found: re.Match[str]) -> str:
         name, braces, window = found[1], found[2] or "", found[3] or ""
-        if name in within:
-            raise CannotTell(f"{name} carries its own past on, which only a recording rule can")
         rule, group = _record(name, dict(_EQUALS.findall(braces)), records)
+        if name in within:
+            return _carried(rule)
         inner = f"({_inlined(rule.expression, records, (*within, name))})"
         return f"{inner}{window[:-1]}:{show(group.interval_seconds)}]" if window else inner
 
     return _RECORDED.sub(instead, expression)
+
+
+def _carried(rule: RecordingRule) -> str:
+    """A record that reads its own past: what it is first made of, as it was within the hour that it may carry on."""
+    first = _FIRST.search(rule.expression)
+    if first is None:
+        raise CannotTell(f"{rule.name} carries its own past on, which only a recording rule can")
+    return f"{first[1]} (last_over_time({first[2]}[1h]))"
 
 
 def _record(name: str, matchers: Mapping[str, str], records: Records) -> tuple[RecordingRule, Group]:

@@ -6,14 +6,13 @@ and knows no composite alarms. Neither checks a dashboard's body. What AWS would
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from click.testing import CliRunner, Result
 
 from alerts.cloudwatch.alarms import alarms
 from alerts.cloudwatch.model import MANAGED_BY, Kind, Placing, Subject
@@ -21,6 +20,7 @@ from alerts.cloudwatch.promql import promql_alarms
 from collector.naming import cloudwatch_name
 from collector.signals import Level
 from exporter.aws.alarms import delete_alarms, ours, put_alarms
+from exporter.cli import main
 from tests.real.promapi import query
 from tests.real.running import Running, output_of, program
 from tests.strict_body import complaints
@@ -39,19 +39,19 @@ def client(stand_in: Running) -> Any:
                         aws_secret_access_key="test")  # fmt: skip
 
 
-def run(stand_in: Running | None, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(stand_in: Running | None, *arguments: str) -> Result:
     """The command, on a stand-in or on none and then without credentials."""
-    bare = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    bare: dict[str, str | None] = {key: None for key in os.environ if key.startswith("AWS_")}
+    nowhere = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     where = ["--endpoint-url", stand_in.url] if stand_in else ["--region", "us-east-1"]
-    environment = {**bare, **(ACCOUNT if stand_in else {}), "AWS_EC2_METADATA_DISABLED": "true"}
-    command = [sys.executable, "-m", "exporter", "cloudwatch", *arguments, *where]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    environment = {**bare, **nowhere, **(ACCOUNT if stand_in else {})}
+    return CliRunner().invoke(main, ["cloudwatch", *arguments, *where], env=environment)
 
 
 def lines(stand_in: Running, *arguments: str) -> list[list[str]]:
     """What a command that succeeds prints, line by line, in two words."""
     done = run(stand_in, *arguments)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     return [line.split(" ", 1) for line in done.stdout.splitlines()]
 
 
@@ -163,14 +163,14 @@ def test_promql_alarms_are_put_and_deleted(moto: Running) -> None:
 def test_what_a_stand_in_refuses_is_said_and_ends_with_one(moto: Running) -> None:
     done = run(moto, "alarms", "--put", "--cluster=refused")
     lines(moto, "alarms", "--delete")
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert "PutCompositeAlarm: " in done.stderr
 
 
 def test_without_credentials_only_printing_works() -> None:
-    assert run(None, "alarms", "--print", "--cluster=c").returncode == 0
+    assert run(None, "alarms", "--print", "--cluster=c").exit_code == 0
     done = run(None, "alarms", "--put", "--cluster=c")
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "no AWS credentials" in done.stderr
 
 

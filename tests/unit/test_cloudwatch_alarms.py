@@ -347,3 +347,21 @@ WRONG = {
 def test_the_strict_reader_finds_what_is_wrong(alarm, change):
     assert broken(alarm, change)
     assert not broken(alarm, lambda request: None)
+
+
+def test_promql_alarms_speak_of_the_pools_that_the_settings_choose():
+    chosen, left = promql_alarms(
+        replace(PLACING, settings=replace(DEFAULTS, selector={"cluster": "=~prod-.*", "pool": "!=test"}))
+    )
+    assert {one.alert for one in left} == {one.alert for one in NOT_QUERIED}
+    for alarm in chosen:
+        query = alarm.request["EvaluationCriteria"]["PromQLCriteria"]["Query"]
+        assert 'cluster=~"prod-.*"' in query, alarm.name
+        assert complaints(alarm.kind.value, alarm.request) == []
+
+
+def test_a_record_that_carries_its_own_past_becomes_a_look_back():
+    query = {alarm.name: alarm.request for alarm in QUERIED}["llm-fleet/promql/LLMPodMetricsStale"]
+    text = query["EvaluationCriteria"]["PromQLCriteria"]["Query"]
+    assert "last_over_time(llm_pod_last_sample_timestamp_seconds[1h])" in text
+    assert ":known" not in text

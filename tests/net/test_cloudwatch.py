@@ -276,6 +276,22 @@ def test_one_of_two_with_a_lease_writes_and_the_other_goes_on_where_it_ended(clo
     assert sums(cloudwatch, ("LLMFleet", "llm_exporter_cloudwatch_writers", CLUSTER)) == [1, 1, 2, 1, 1]
 
 
+def test_a_window_that_was_handed_over_in_part_is_not_written_again_at_its_end(cloudwatch: StandIn, tmp_path: Path) -> None:
+    """The first ends in the middle of a window, and the second looks only when that is over: the rest is missing, no more."""
+    of = settings(cloudwatch.url)
+    send = Sender(of, SystemClock())
+    start = SystemClock().now().wall // 60 * 60 - 600
+    first, second = (Feed(of, "prod", FileLease(str(tmp_path / "lease")), send) for _ in range(2))
+    for feed in (first, second):
+        feed.take([row(10)], start + 0.5)
+        feed.take([row(20)], start + 60.5)
+    first.finish([row(28)], start + 110)
+    second.take([row(30)], start + 120.5)
+    second.take([row(40)], start + 180.5)
+    second.finish([row(45)], start + 200)
+    assert sums(cloudwatch) == [20, 8, 10, 5]
+
+
 def test_after_a_crash_the_other_writes_the_open_window_whole(cloudwatch: StandIn, tmp_path: Path) -> None:
     lost, second = play_two(cloudwatch, FileLease(str(tmp_path / "lease")), FileLease(str(tmp_path / "lease")), graceful=False)
     assert (lost, second) == (2, 3)

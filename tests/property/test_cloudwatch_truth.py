@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
 
@@ -12,19 +12,23 @@ import boto3
 import pytest
 
 from collector.health import Limits
+from collector.ladders import difference, quantile
+from collector.model import Target
 from collector.naming import EXACT, OVERFLOW, cloudwatch_name
 from collector.signals import SIGNALS, Kind, Level
 from collector.state import State
 from exporter.config import parse_config
 from exporter.demo.cloudwatch.server import StandIn, serving
+from exporter.demo.cloudwatch.store import percentile
 from exporter.demo.plan import Fault
+from exporter.publish.cloudwatch.batch import Batch, unpack
 from exporter.publish.cloudwatch.cost import estimate
 from exporter.publish.cloudwatch.feed import Feed
 from exporter.publish.cloudwatch.lease import Alone
 from exporter.publish.cloudwatch.send import Sender
 from exporter.publish.cloudwatch.settings import Settings
 from exporter.publish.cloudwatch.window import Windows
-from tests.conftest import FakeClock
+from tests.conftest import FakeClock, Understand
 from tests.property.test_ledger import COUNTED, TALLIES, WALL, Watch, at, fleet
 
 HISTOGRAMS = sorted({signal for names in TALLIES.values() for signal in names})
@@ -144,6 +148,36 @@ def test_percentiles_of_a_load_are_those_of_its_single_requests(cloudwatch: Stan
                 assert low <= seen <= high, (pool, signal, share, true)
                 checked += 1
     assert checked > 40
+
+
+def test_percentiles_of_a_recorded_load_are_histogram_quantiles(understand_page: Understand, target: Target) -> None:
+    """Two pages of a running vLLM under load: what the difference of their own buckets gives, and what CloudWatch would."""
+    first, last = (understand_page(f"vllm-0.32.0-series/vllm-0.32.0-series-{number:02}", at=at(number)) for number in (0, 40))
+    core = State(cluster="c")
+    core.watch((target,), at(-1.0))
+    of = parse_config("cluster: c\ncloudwatch: {signals: ['*']}").cloudwatch
+    assert of is not None
+    made: list[Batch] = []
+    feed = Feed(of, "c", Alone(), made.append)
+    for reading, moment in ((first, 0.0), (last, 60.0)):
+        core.absorb(reading)
+        feed.take(core.snapshot(at(moment)).rows, at(moment).wall)
+    data = {datum["MetricName"]: datum for batch in made for piece in batch.pieces for datum in unpack(piece)}
+    checked = 0
+    for (signal, _, source), now in last.rows[target].histograms.items():
+        gained = difference(first.rows[target].histograms[signal, "", source], now)
+        datum = data.get(cloudwatch_name(signal, Level.POOL))
+        if datum is None or gained.count < 20:
+            continue
+        for share in (0.5, 0.9, 0.95, 0.99):
+            ranks = [share + step / gained.count for step in (-1, 1)]
+            low, high = (quantile(min(one, 1.0), gained.bounds, list(accumulate(gained.counts))) for one in ranks)
+            seen = percentile(dict(zip(datum["Values"], datum["Counts"], strict=True)), share)
+            assert low is not None
+            assert high is not None
+            assert low <= seen <= high, (signal, share)
+            checked += 1
+    assert checked >= 16
 
 
 def read(client: Any, name: str, pool: str, stat: str) -> float:

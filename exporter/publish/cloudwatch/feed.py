@@ -37,13 +37,13 @@ class Feed:
     def take(self, rows: Iterable[Row], wall: float) -> None:
         """One sample at that Unix time."""
         closed = self._windows.take(rows, wall)
-        self._look_for_lease()
-        if closed is None:
-            return
-        if self._writes:
+        before, self._writes = self._writes, self._is_writer()
+        if self._writes and before is False:
+            self._take_over([window for window in (self._kept, closed) if window is not None])
+        elif closed is not None and self._writes:
             self._write(closed)
-            self._note(closed.start + self._settings.period)
-        else:
+            self._note(self._windows.start)
+        elif closed is not None:
             self._kept = closed
 
     def finish(self, rows: Iterable[Row], wall: float) -> None:
@@ -54,28 +54,28 @@ class Feed:
             self._note(wall)
         self._lease.release()
 
-    def _look_for_lease(self) -> None:
+    def _is_writer(self) -> bool:
         wrong = ""
         try:
             held = self._lease.held()
         except OSError as error:
             held, wrong = False, str(error)
-        if held and self._writes is False:
-            self._take_over()
-        elif wrong and self._writes is not False:
+        if wrong and self._writes is not False:
             say(_log, logging.ERROR, "the lease cannot be had, nothing is written", error=wrong)
         elif not held and self._writes is not False:
             say(_log, logging.INFO, "another exporter writes to CloudWatch, this one stands by")
-        self._writes = held
+        return held
 
-    def _take_over(self) -> None:
+    def _take_over(self, windows: Iterable[Window]) -> None:
         """Go on where the writer before us ended: what it handed over is not written again, what it did not is."""
-        until = self._lease.handed_over()
         say(_log, logging.INFO, "this exporter writes to CloudWatch from now on")
-        if self._kept is not None and until <= self._kept.start < self._windows.start:
-            self._write(self._kept)
+        until = self._lease.handed_over()
+        for window in windows:
+            if until <= window.start:
+                self._write(window)
         if until > self._windows.start:
             self._windows.close()
+        self._note(max(until, self._windows.start))
         self._kept = None
 
     def _note(self, wall: float) -> None:

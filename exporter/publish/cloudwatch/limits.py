@@ -20,7 +20,7 @@ SMALLEST = 2.0**-360
 OLDEST_SECONDS = 14 * 86400.0
 NEWEST_SECONDS = 2 * 3600.0
 
-MOST_BYTES = 160_000
+MOST_BYTES = 100_000
 """Of a request before it is packed. CloudWatch takes 1 MB, but writing so much at once would hold up the loop."""
 
 UNITS = frozenset({"Seconds", "Bytes", "Count", "Percent", "None"})

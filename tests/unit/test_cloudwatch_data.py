@@ -159,13 +159,24 @@ def check(datum: dict[str, Any]) -> None:
     check_request({"Namespace": "N", "MetricData": [datum]}, size=1, now=WALL)
 
 
-def test_a_bad_datum_is_counted_and_the_rest_goes() -> None:
+def test_a_bad_datum_is_counted_and_the_rest_goes(caplog: pytest.LogCaptureFixture) -> None:
     """A44: one NaN makes the service refuse the whole request."""
     made = batches(settings(), [pool(requests_waiting=float("nan"), requests_running=2.0), pool("münchen", requests_running=1.0)])
     rejected = sum((batch.rejected for batch in made), Counter())
     assert rejected == {"not_finite": 2, "dimension": 1}
+    assert caplog.text.count("left out for CloudWatch, said once") == 1
     assert named(made, "llm_pool_requests_running")["StatisticValues"]["Sum"] == 4.0
     check_request({"Namespace": "N", "MetricData": data(made)}, size=1, now=WALL)
+
+
+def test_numbers_that_no_float_can_hold_cost_only_themselves() -> None:
+    histogram = {"time_to_first_token_seconds": Histogram((), 1 << 2000, {LADDER: (1, 1, 1)})}
+    row = Row(level=Level.POOL, labels=POOL, gauges={("requests_running", ""): 1.0}, counters={("prompt_tokens", ""): 10**400},
+              histograms=histogram)  # fmt: skip
+    made = batches(settings(), [row])
+    assert sum((batch.rejected for batch in made), Counter()) == {"not_finite": 2}
+    assert named(made, "llm_pool_requests_running")
+    assert sum(named(made, "llm_pool_time_to_first_token_seconds")["Counts"]) == 3
 
 
 def test_a_window_in_which_everything_is_bad_is_counted_all_the_same() -> None:

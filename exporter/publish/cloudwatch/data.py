@@ -1,6 +1,7 @@
 """A window to data points: names, units and dimensions are the contract of docs/cloudwatch.md."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -57,7 +58,8 @@ def heartbeat(cluster: str) -> Datum:
 def _of_subject(place: Place, subject: Subject, most_values: int) -> Iterator[Datum]:
     level, labels = place
     own = tuple(zip(LEVEL_LABELS[level], labels, strict=True))
-    values: list[tuple[Child, float | Statistics]] = [*subject.gauges.items(), *subject.counters.items()]
+    counters = [(child, _number(total)) for child, total in subject.counters.items()]
+    values: list[tuple[Child, float | Statistics]] = [*subject.gauges.items(), *counters]
     for (signal, child), value in values:
         if level in SIGNALS[signal].levels:
             name, unit = _named(signal, level)
@@ -77,10 +79,18 @@ def _of_histogram(signal: str, level: Level, own: Dimensions, gain: Gain, most_v
     points = spread(bounds, cumulative, most_values)
     if points.values:
         yield Datum(name, own, unit, points)
-    total = from_fixed(gain.sum_fixed)
+    total = _number(gain.sum_fixed, from_fixed)
     mean = total / count
     yield Datum(name + EXACT, own, unit, Statistics(count, total, min(points.low, mean), max(points.high, mean)))
     yield Datum(name + OVERFLOW, own, "Count", float(points.overflow))
+
+
+def _number(whole: int, convert: Callable[[int], float] = float) -> float:
+    """Infinity for what no float can hold: the checks leave it out like any other that is no number."""
+    try:
+        return convert(whole)
+    except OverflowError:
+        return math.inf
 
 
 @lru_cache(maxsize=1024)

@@ -32,6 +32,7 @@ class Feed:
         self._windows = Windows(settings.period, settings.wanted)
         self._kept: Window | None = None
         self._writes: bool | None = None
+        self._told: set[Reason] = set()
         self.active = Active(most_metrics=settings.max_metrics, most_pods=settings.max_pods)
 
     def take(self, rows: Iterable[Row], wall: float) -> None:
@@ -106,8 +107,12 @@ class Feed:
             reason = fault(datum) or self.active.refusal(place, datum, window.start)
             if reason is None:
                 yield datum
-            else:
-                rejected[reason] += 1
+                continue
+            rejected[reason] += 1
+            if reason not in self._told:
+                self._told.add(reason)
+                say(_log, logging.WARNING, "left out for CloudWatch, said once", reason=reason, metric=datum.name,
+                    dimensions=dict(datum.dimensions))  # fmt: skip
 
     def _pieces(self, data: Iterable[Datum], start: float) -> Iterator[bytes]:
         settings = self._settings

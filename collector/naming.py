@@ -91,15 +91,8 @@ def cloudwatch_unit(name: str, level: Level) -> str:
     return _CLOUDWATCH_UNITS.get(find(name, level).unit, "Count")
 
 
-OTLP_UNITS: dict[str, str] = {
-    "": "", "seconds": "s", "bytes": "By", "ratio": "1",
-    "adapters": "{adapter}", "batches": "{batch}", "blocks": "{block}", "drafts": "{draft}", "engines": "{engine}",
-    "failures": "{failure}", "families": "{family}", "oddities": "{oddity}", "pods": "{pod}", "points": "{point}",
-    "preemptions": "{preemption}", "requests": "{request}", "series": "{series}", "targets": "{target}", "tokens": "{token}",
-    "values": "{value}",
-}  # fmt: skip
-"""Units of the table in UCUM. A translation to Prometheus adds a suffix for `s`, `By` and, to gauges, for `1`, unless the name
-has it; braces add none. So `1` is for ratios only: it would make another name of any other gauge."""
+_OTLP_UNITS = {"": "", "seconds": "s", "bytes": "By", "ratio": "1"}
+_SINGULAR = {"batches": "batch", "families": "family", "oddities": "oddity", "series": "series"}
 
 
 def otlp_name(signal: Signal, level: Level) -> str:
@@ -108,8 +101,13 @@ def otlp_name(signal: Signal, level: Level) -> str:
 
 
 def otlp_unit(signal: Signal) -> str:
-    """OTLP unit of a signal."""
-    return OTLP_UNITS[signal.unit]
+    """OTLP unit of a signal, in UCUM: `s`, `By`, `1`, or what is counted, as `{request}`.
+
+    A translation to Prometheus adds a suffix for `s`, `By` and, to gauges, for `1`, unless the name has it; braces add none. So
+    `1` is for ratios only: it would make another name of any other gauge.
+    """
+    unit = signal.unit
+    return _OTLP_UNITS[unit] if unit in _OTLP_UNITS else f"{{{_SINGULAR.get(unit, unit.removesuffix('s'))}}}"
 
 
 EXPORTER_UNITS_BY_NAME: dict[str, str] = {

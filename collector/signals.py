@@ -287,6 +287,8 @@ _SCRAPE_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 _EXPORTER = (
     _own("build_info", Kind.INFO, "", "Version of this exporter and of Python.", "version", "python"),
     _own("config_last_reload_successful", Kind.GAUGE, "", "1 if the configuration was last read without error."),
+    _own("config_last_reload_success_timestamp_seconds", Kind.GAUGE, "seconds",
+         "Unix time at which the configuration was last read without error, at the start or later."),
     _own("target_source_last_read_successful", Kind.GAUGE, "",
          "1 if all targets of the source were last read without error; a bad file keeps the targets it had.", "source"),
     _own("target_up", Kind.GAUGE, "", "1 if the last attempt to read the target was good.", *_TARGET),
@@ -311,6 +313,11 @@ _EXPORTER = (
     _own("sink_queued_batches", Kind.GAUGE, "batches", "Batches that wait to be sent.", "sink"),
     _own("sink_last_success_timestamp_seconds", Kind.GAUGE, "seconds", "Unix time at which the back end last took a batch.",
          "sink"),
+    _own("cloudwatch_active_metrics", Kind.GAUGE, "metrics",
+         "Metrics written to CloudWatch within the last hour: what it bills as custom metrics."),
+    _own("cloudwatch_writers", Kind.GAUGE, "writers",
+         "Exporters that wrote to CloudWatch for this cluster in the last periods that were read back; more than one counts "
+         "everything twice. In CloudWatch itself: 1 from each, so that the Sum over one period is their number."),
 )  # fmt: skip
 
 SIGNALS: Mapping[str, Signal] = MappingProxyType({row.name: row for row in (*_READ, *_ASKED, *_COMPUTED)})

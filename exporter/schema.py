@@ -1,10 +1,12 @@
 """What may stand in the configuration: every key with its type and default, and what is said of one that may not."""
 
-import difflib
-import re
 from typing import Any, get_type_hints
 
 import msgspec
+
+from collector import strict_yaml
+from collector.naming import CLOUDWATCH_NAMESPACE
+from collector.strict_yaml import nearest as nearest
 
 Written = Any
 """A duration or size as it stands in the file; `exporter.units` says what is wrong with it."""
@@ -78,6 +80,22 @@ class FileGroup(_Strict, frozen=True):
     tls: TlsKeys | None = None
 
 
+class CloudWatch(_Strict, frozen=True):
+    region: str = ""
+    namespace: str = CLOUDWATCH_NAMESPACE
+    period: Written = "1m"
+    levels: list[str] = []
+    signals: list[str] = []
+    without: list[str] = []
+    max_pods: int = 50
+    max_metrics: int = 10_000
+    max_queued_requests: int = 1000
+    lease_file: str = ""
+    endpoint_url: str = ""
+    emf: str = ""
+    emf_log_group: str = "llm-fleet-exporter"
+
+
 class Otlp(_Strict, frozen=True):
     endpoint: str = ""
     protocol: str = ""
@@ -100,18 +118,17 @@ class File(_Strict, frozen=True):
     debug: Debug = Debug()
     static_targets: list[StaticGroup] = []
     file_targets: list[str | FileGroup] = []
+    cloudwatch: CloudWatch | None = None
     otlp: Otlp | None = None
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": File, "cluster": Cluster, "scrape": Scrape, "saturation": Saturation, "pods": Pods, "debug": Debug,
     "static_targets[]": StaticGroup, "static_targets[].auth": AuthKeys, "static_targets[].tls": TlsKeys,
-    "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys, "otlp": Otlp,
+    "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys,
+    "cloudwatch": CloudWatch, "otlp": Otlp,
 }  # fmt: skip
 """Which keys may stand where; `[]` is any place of a list."""
-
-_WORDS = {"array": "a list", "bool": "true or false", "float": "a number", "int": "a whole number", "null": "nothing",
-          "object": "keys with values", "str": "text"}  # fmt: skip
 
 
 def keys() -> dict[str, Any]:
@@ -133,18 +150,4 @@ def scalars() -> dict[str, type]:
 
 def explain(message: str) -> str:
     """msgspec's message with the key first, in words, and the nearest known key where one is unknown."""
-    what, _, where = message.partition(" - at `$")
-    key = where.rstrip("`").lstrip(".")
-    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", what):
-        struct = SECTIONS[re.sub(r"\[[^]]*\]", "[]", key)]
-        return f"{key + '.' if key else ''}{unknown[1]}: unknown key; {nearest(unknown[1], struct.__struct_fields__)}"
-    if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
-        return f"{key + '.' if key else ''}{missing[1]}: missing; it is required"
-    words = re.sub("`([^`]*)`", lambda match: " or ".join(_WORDS.get(kind, kind) for kind in match[1].split(" | ")), what)
-    return f"{key or 'file'}: {words[:1].lower()}{words[1:]}"
-
-
-def nearest(name: str, known: tuple[str, ...]) -> str:
-    """A hint for who misspelled a name."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
+    return strict_yaml.explain(message, SECTIONS)

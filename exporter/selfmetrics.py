@@ -1,7 +1,7 @@
 """What the exporter says of itself, through prometheus-client; names come from the table."""
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, disable_created_metrics, generate_latest
@@ -35,8 +35,11 @@ class SelfMetrics(Collector):
         self.series = 0
         self.pods_dropped = 0
         self.reload_successful = True
+        self.reloaded_at = clock.now().wall
         self.sources_good: Mapping[str, bool] = {}
         self.outboxes: list[Outbox[Any]] = []
+        self.values: dict[str, Callable[[], float | None]] = {}
+        """Gauges of the exporter that others know, by signal; None where one is not known."""
         row = find("scrape_duration_seconds", Level.EXPORTER)
         self._durations = Histogram(_name(row.name), row.help, row.labels, registry=self.registry, buckets=row.ladder)
         ProcessCollector(registry=self.registry)
@@ -45,6 +48,8 @@ class SelfMetrics(Collector):
     def note_reload(self, successful: bool) -> None:
         """How the last reading of the configuration went."""
         self.reload_successful = successful
+        if successful:
+            self.reloaded_at = self._clock.now().wall
 
     def note(self, outcome: Reading | Failure) -> None:
         """Count one attempt."""
@@ -62,6 +67,7 @@ class SelfMetrics(Collector):
         tracks = list(self._state.tracks.values())  # the loop goes on beside us
         yield self._gauge("build_info", [((__version__, platform.python_version()), 1)])
         yield self._gauge("config_last_reload_successful", [((), float(self.reload_successful))])
+        yield self._gauge("config_last_reload_success_timestamp_seconds", [((), self.reloaded_at)])
         good = [((source,), float(good)) for source, good in sorted(self.sources_good.items())]
         yield self._gauge("target_source_last_read_successful", good)
         up: dict[tuple[str, ...], float] = {}
@@ -83,6 +89,9 @@ class SelfMetrics(Collector):
         unknown = sum(max((reading.unknown_families for reading in list(track.readings.values())), default=0) for track in tracks)
         yield self._gauge("unknown_families", [((), unknown)])
         yield from self._sinks()
+        for signal, ask in self.values.items():
+            value = ask()
+            yield self._gauge(signal, [] if value is None else [((), value)])
 
     def _sinks(self) -> Iterator[Metric]:
         tallies = [(one.sink, one.tally) for one in self.outboxes]

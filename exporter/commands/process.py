@@ -38,7 +38,8 @@ def serve(path: Path, settings: tuple[str, ...], listen: str, log_format: str, r
 @LISTEN
 @LOG
 @SPEED
-def demo(settings: tuple[str, ...], listen: str, log_format: str, speed: float) -> None:
+@click.option("--cloudwatch", is_flag=True, help="Publish to a stand-in for CloudWatch, and print what it takes.")
+def demo(settings: tuple[str, ...], listen: str, log_format: str, speed: float, cloudwatch: bool) -> None:
     """Run on an embedded simulated fleet: nothing else is needed."""
     from exporter.demo.run import run_demo
     from exporter.log import set_up
@@ -46,4 +47,4 @@ def demo(settings: tuple[str, ...], listen: str, log_format: str, speed: float) 
     host, port = address(listen)
     over = overrides(settings)
     set_up(as_json=log_format == "json")
-    run(run_demo(host=host, port=port, speed=speed, over=over))
+    run(run_demo(host=host, port=port, speed=speed, over=over, cloudwatch=cloudwatch))

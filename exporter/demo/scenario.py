@@ -20,7 +20,7 @@ MISTRAL = EngineConfig("tgi", "mistralai/Mistral-Small-24B-Instruct", A100, bloc
 LLAMA_POOL = PoolPlan(
     "llama-70b",
     (
-        PodPlan("llama-70b-h100-0", LLAMA),
+        PodPlan("llama-70b-h100-0", replace(LLAMA, draft_tokens=3, acceptance=0.6)),
         PodPlan("llama-70b-a100-0", replace(LLAMA.on(A100), num_blocks=2800)),
         PodPlan("llama-70b-a100-1", replace(LLAMA.on(A100), num_blocks=2400), ranks=2),
         PodPlan("llama-70b-l40s-0", replace(LLAMA.on(L40S), num_blocks=1700)),
@@ -54,6 +54,7 @@ FAULTS = (
     Fault("assistants-1", "hang", at=200.0, seconds=30.0, every_seconds=TEN_MINUTES),
     Fault("qwen-32b-1", "freeze", at=310.0, seconds=50.0, every_seconds=TEN_MINUTES),
     Fault("mistral-24b-0", "slow", at=440.0, seconds=60.0, every_seconds=TEN_MINUTES, factor=2.5),
+    Fault("assistants-0", "fail", at=530.0, seconds=40.0, every_seconds=TEN_MINUTES),
 )
 
 DEMO = FleetPlan((LLAMA_POOL, QWEN_POOL, MISTRAL_POOL, ASSISTANTS_POOL), FAULTS)

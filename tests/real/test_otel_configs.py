@@ -154,7 +154,8 @@ def test_what_is_pushed_comes_out(path: Path, victoria: Running, tmp_path: Path)
             assert not {name for name in arrived(back_end) & sent if not expected(name)}
         if expected is None or path.name == "tee.yaml":
             wait_until(lambda: written(victoria) - before >= len(moment.page), 30, "the samples in the store")
-            assert vector(victoria, f'llm_pool_requests_total{{cluster="{moment.cluster}"}}')
+            query = f'llm_pool_requests_total{{cluster="{moment.cluster}"}}'
+            wait_until(lambda: vector(victoria, query), 30, "the series in the store")
 
 
 def way_in(variables: Mapping[str, str], *, only_grpc: bool) -> Settings:

@@ -116,5 +116,6 @@ def test_remote_write_brings_our_page_into_victoriametrics(moment: Moment, victo
         receipt = moment.push(settings(f"http://127.0.0.1:{variables['HTTP_PORT']}/v1/metrics"))
         assert not receipt.rejected
         wait_until(lambda: written(victoria) - before >= len(moment.page), 30, "all samples in VictoriaMetrics")
-        kept = stored(victoria, job=f"{moment.cluster}/llm-fleet-exporter")
-        assert differences(moment.page, kept, tolerance=VICTORIA_PRECISION) == []
+        job = f"{moment.cluster}/llm-fleet-exporter"
+        wait_until(lambda: len(stored(victoria, job)) >= len(moment.page), 30, "all series in VictoriaMetrics")
+        assert differences(moment.page, stored(victoria, job), tolerance=VICTORIA_PRECISION) == []

@@ -1,6 +1,7 @@
 """A snapshot as OTLP: what our page says, series by series; units, start times, and values that cannot be sent."""
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -8,7 +9,7 @@ import pytest
 from opentelemetry.sdk.metrics.export import Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from collector.naming import GEN_AI, OTLP_UNITS, families, otlp_name, otlp_unit
+from collector.naming import GEN_AI, families, otlp_name, otlp_unit
 from collector.signals import EXPORTER, SIGNALS, Kind, Level
 from collector.snapshot import Row, Snapshot
 from collector.totals import Histogram as Counts
@@ -70,8 +71,13 @@ def test_pods_beyond_the_cap_are_left_out() -> None:
     assert len(pods) == 1
 
 
-def test_every_unit_of_the_table_is_translated_and_no_other() -> None:
-    assert {signal.unit for signal, _ in families()} == OTLP_UNITS.keys()
+def test_every_unit_is_one_of_the_standard_or_says_what_is_counted() -> None:
+    units = {signal.unit: otlp_unit(signal) for signal, _ in families()}
+    assert {unit: units.pop(unit) for unit in ("", "seconds", "bytes", "ratio")} == {
+        "": "", "seconds": "s", "bytes": "By", "ratio": "1"}  # fmt: skip
+    assert {units[name] for name in ("requests", "tokens", "families", "series", "batches", "oddities")} == {
+        "{request}", "{token}", "{family}", "{series}", "{batch}", "{oddity}"}  # fmt: skip
+    assert all(re.fullmatch(r"\{[a-z]+\}", unit) for unit in units.values())
 
 
 def test_a_translation_adds_nothing_to_our_names() -> None:

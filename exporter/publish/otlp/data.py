@@ -128,11 +128,8 @@ def _start(row: Row, at: int) -> int:
 
 
 def _histogram(signal: Signal, counts: Counts, own: Attributes, row: Row, at: int) -> Point | str:
-    try:
-        total = from_fixed(counts.sum_fixed)
-    except OverflowError:
-        return "out_of_range"
-    if counts.cumulative[-1] > _LARGEST_COUNT:
+    total = from_fixed(counts.sum_fixed)
+    if counts.cumulative[-1] > _LARGEST_COUNT or math.isinf(total):
         return "out_of_range"
     return histogram_point(signal.ladder, counts.cumulative, total, own, _start(row, at), at)
 

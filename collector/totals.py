@@ -14,7 +14,7 @@ from collector.signals import SHARES, SIGNALS, WINDOWED
 Child = tuple[str, str]
 """Signal and the value of its own label ("" without one)."""
 
-_MARKED = frozenset(name for share in SHARES.values() for name in (share.numerator, share.denominator))
+_MARKED = frozenset({"preemptions", *(name for share in SHARES.values() for name in (share.numerator, share.denominator))})
 _MARKS_PER_WINDOW = 12
 _MOST_LADDERS = 16
 """Ladders kept of one histogram; each costs memory for the life of the process."""
@@ -32,7 +32,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Totals as they were from the moment `since` on: counters that ratios need, histograms that window quantiles need."""
+    """Totals as they were from the moment `since` on: counters that ratios and rates need, histograms that quantiles need."""
 
     since: float
     counters: Mapping[Child, int]
@@ -48,6 +48,7 @@ class Totals:
     sums: dict[str, int] = field(default_factory=dict)
     marks: deque[Mark] = field(default_factory=deque)
     touched: float = -inf
+    begun: float = inf
 
     def begin(self, signal: str, children: tuple[str, ...]) -> None:
         """Start the children of a counter, or a histogram, at zero."""
@@ -73,6 +74,7 @@ class Totals:
         if at <= self.touched:
             return
         since, self.touched = self.touched, at
+        self.begun = min(self.begun, at)
         if self.marks and at - self.marks[-1].since < window / _MARKS_PER_WINDOW:
             return
         counters = {child: total for child, total in self.counters.items() if child[0] in _MARKED}
@@ -104,7 +106,19 @@ class Totals:
                 whole += total - mark.counters.get(child, 0)
         return min(part / whole, 1.0) if told and whole > 0 else None
 
-    def window_quantiles(self, name: str, now: float, window: float) -> dict[float, float]:
+    def rate(self, name: str, now: float, window: float) -> float | None:
+        """Increase of a counter per second over the window; None when it was not told in it, or only once."""
+        mark = self._past(now, window)
+        told = [(child, total) for child, total in self.counters.items() if child[0] == name]
+        if mark is None or not told or self.touched <= self.begun:
+            return None
+        return sum(total - mark.counters.get(child, 0) for child, total in told) / (
+            now - max(mark.since, now - window, self.begun)
+        )
+
+    def window_quantiles(
+        self, name: str, now: float, window: float, points: tuple[float, ...] = QUANTILES
+    ) -> dict[float, float]:  # fmt: skip
         """Quantiles of a histogram over the window, on the engines' own ladders; empty without an observation in it."""
         mark = self._past(now, window)
         if mark is None:
@@ -114,7 +128,7 @@ class Totals:
                   for ladder, counts in self.ladders.get(name, {}).items()}  # fmt: skip
         bounds = tuple(sorted({bound for ladder in gained for bound in ladder}))
         cumulative = project(gained, bounds)
-        return {point: value for point in QUANTILES if (value := quantile(point, bounds, cumulative)) is not None}
+        return {point: value for point in points if (value := quantile(point, bounds, cumulative)) is not None}
 
     def projected_share(self, name: str) -> float | None:
         """Share of a histogram's observations that came on bounds which are not all published ones; None without any."""

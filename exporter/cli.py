@@ -8,6 +8,7 @@ import click
 
 from exporter import __version__
 from exporter.commands.configuring import check_config, init
+from exporter.commands.lint import lint
 from exporter.commands.looking import explain, once, probe, top
 from exporter.commands.process import demo, serve
 from exporter.commands.render import render
@@ -35,5 +36,5 @@ def main() -> None:
     """Signals of vLLM, SGLang and TGI pods, pools and clusters, for Prometheus, Grafana and the endpoint picker."""
 
 
-for command in (serve, once, check_config, probe, explain, init, top, demo, render):
+for command in (serve, once, check_config, probe, explain, init, top, demo, render, lint):
     main.add_command(command)

@@ -18,6 +18,7 @@ from collector.strict_yaml import read_yaml
 from collector.targets import Batch, Placed, Source, Static, check_words, host_port, merge
 from collector.urls import normal_url
 from exporter import schema
+from exporter.endpoints import EndpointsFile, check_files
 from exporter.overrides import from_environment, from_flags, lay_over
 from exporter.units import parse_duration, parse_size, show_duration
 
@@ -52,6 +53,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     placed: tuple[Placed, ...]
     files: tuple[Files, ...] = ()
     debug_bearer_file: str = ""
+    endpoints_files: tuple[EndpointsFile, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -124,7 +126,8 @@ def _build(file: schema.File, folder: Path) -> Config:
         details_interval=times["details_interval"],
         full=Full(file.saturation.requests_waiting, file.saturation.kv_cache_usage), max_pods=file.pods.max,
         placed=_static(file.static_targets, folder), files=_files(file.file_targets, folder),
-        debug_bearer_file=_from(folder, file.debug.bearer_file), notes=tuple(_notes(times)),
+        debug_bearer_file=_from(folder, file.debug.bearer_file),
+        endpoints_files=check_files(file.picker, folder), notes=tuple(_notes(times)),
     )  # fmt: skip
 
 

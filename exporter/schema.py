@@ -45,6 +45,16 @@ class Debug(_Strict, frozen=True):
     bearer_file: str = ""
 
 
+class EndpointsFile(_Strict, frozen=True):
+    pool: str
+    path: str
+    namespace: str = "default"
+
+
+class Picker(_Strict, frozen=True):
+    endpoints_files: list[EndpointsFile] = []
+
+
 class AuthKeys(_Strict, frozen=True):
     bearer_file: str = ""
     username: str = ""
@@ -85,12 +95,14 @@ class File(_Strict, frozen=True):
     saturation: Saturation = Saturation()
     pods: Pods = Pods()
     debug: Debug = Debug()
+    picker: Picker = Picker()
     static_targets: list[StaticGroup] = []
     file_targets: list[str | FileGroup] = []
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": File, "cluster": Cluster, "scrape": Scrape, "saturation": Saturation, "pods": Pods, "debug": Debug,
+    "picker": Picker, "picker.endpoints_files[]": EndpointsFile,
     "static_targets[]": StaticGroup, "static_targets[].auth": AuthKeys, "static_targets[].tls": TlsKeys,
     "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys,
 }  # fmt: skip

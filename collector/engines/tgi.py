@@ -27,10 +27,10 @@ def _computed(page: Lookup) -> dict[str, float]:
 
 def _unasked(page: Lookup) -> dict[str, float]:
     """A family appears with its first event: a server that has only told its budget had no request yet, so that none runs or
-    waits."""
+    waits and nothing is reserved."""
     if "batch_max_total_tokens" not in page.samples or any(name in page.samples for name in _SEEN_WITH_REQUESTS):
         return {}
-    return {"requests_running": 0.0, "requests_waiting": 0.0}
+    return {"requests_running": 0.0, "requests_waiting": 0.0, "kv_cache_reserved_ratio": 0.0}
 
 
 def _reserved(page: Lookup) -> dict[str, float]:

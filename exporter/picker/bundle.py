@@ -137,7 +137,7 @@ def _head(pool: tuple[str, str], engines: Collection[str], wish: Wish) -> list[s
     lines = [f"Pool {pool[0]}/{pool[1]}, {', '.join(sorted(engines)) or 'no engine seen'}; profile {wish.profile}.",
              f"Flags of the picker: {' '.join(flags)}"]  # fmt: skip
     if wish.sidecar_port:
-        lines.append("Sidecars in all pods, with the names of vLLM; pods need no engine label.")
+        lines.append("Sidecars in all pods; where a pod has an engine label, its sidecar's --names says the same.")
     elif engines:
         lines.append(f"Pods need the label {LABELS[wish.picker]}: {' or '.join(sorted(engines))}.")
     if "tgi" in engines and not wish.sidecar_port:

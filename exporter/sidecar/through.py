@@ -25,6 +25,9 @@ _REQUIRED = frozenset({"requests_running", "requests_waiting"})
 _LOAD = _REQUIRED | {"kv_cache_usage_ratio", "kv_cache_usage_max_ratio"}
 """Once told, these have to be on every page."""
 
+_LAGGING = frozenset({"sglang"})
+"""Engines whose page is behind what their short answer tells: SGLang sets its gauges at its log interval."""
+
 Ask = Callable[[Target, str], Awaitable[Details | None]]
 """What no page tells, asked of an engine by name."""
 
@@ -113,6 +116,9 @@ class Through:
         due = whole is None or now.mono - whole.at.mono >= self._pace.whole_every
         outcome = await self._read(self._target, Lane.FULL if due else Lane.FAST)
         self._state.absorb(outcome)
+        if due and isinstance(outcome, Reading) and outcome.engine in _LAGGING:
+            outcome = await self._read(self._target, Lane.FAST)
+            self._state.absorb(outcome)
         failed = isinstance(outcome, Failure)
         self.tally.scrapes[str(outcome.reason) if isinstance(outcome, Failure) else str(outcome.lane)] += 1
         if not failed:

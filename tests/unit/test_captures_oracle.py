@@ -238,7 +238,7 @@ def tgi(page: Families) -> Answer:
     nothing_yet = 0.0 if set(page) == {"batch_max_total_tokens"} else None
     return {
         "gauges": without_missing({
-            "kv_cache_reserved_ratio": reserved / budget if reserved is not None and budget else None,
+            "kv_cache_reserved_ratio": reserved / budget if reserved is not None and budget else nothing_yet,
             "requests_running": added(page["batch_current_size"]) if page.get("batch_current_size") else nothing_yet,
             "requests_waiting": added(page["queue_size"]) if page.get("queue_size") else nothing_yet,
             "kv_cache_capacity_tokens": added(page.get("batch_max_total_tokens", [])),

@@ -155,7 +155,7 @@ MORE: dict[str, dict[str, float | None]] = {
         "rejected_requests": 3, "kv_cache_reserved_ratio": 8192 / 20480, "kv_cache_used_tokens": None, "preemptions": None,
         "aborted_requests_estimate": None, "kv_cache_blocks": None,
     },
-    "tgi-3.3.7-from-source-idle": {"kv_cache_reserved_ratio": None, "rejected_requests": None},
+    "tgi-3.3.7-from-source-idle": {"kv_cache_reserved_ratio": 0.0, "rejected_requests": None},
 }  # fmt: skip
 
 

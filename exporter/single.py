@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from collector.auth import Auth, Tls
 from collector.clock import SystemClock
 from collector.file_targets import FileSource
@@ -16,6 +18,7 @@ from exporter.config import Config
 from exporter.explain import Explanation
 from exporter.picker.bundle import Wish, bundle
 from exporter.picker.lint import Verdict, lint
+from exporter.picker.standing import Standing, standing
 from exporter.probe import Probe, look, probe
 from exporter.units import parse_duration
 
@@ -61,6 +64,15 @@ async def explain_one(target: Target, *, deadline_seconds: float) -> Explanation
     """The explanation of a target's page as it is now. ReadError when it cannot be read."""
     async with open_fetch(deadline_seconds=deadline_seconds, max_body=_MAX_BODY) as client:
         return look(target, await client(target), SystemClock())
+
+
+async def place_in_pool(config: Config, target: Target) -> Standing:
+    """How a picker would judge the target now, beside the others of its pool."""
+    from exporter.app import read_once
+
+    pool = tuple(one for one in known_targets(config) if one.pool_key == target.pool_key)
+    hub, _ = await read_once(msgspec.structs.replace(config.with_targets(pool), files=()))
+    return standing(target, hub.state.endpoints(hub.clock.now()))
 
 
 async def lint_one(

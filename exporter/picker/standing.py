@@ -70,6 +70,6 @@ def as_text(found: Standing) -> list[tuple[str, str]]:
     else:
         verdict = "would be chosen" if found.place == 1 else "would be passed over"
         head = (
-            f"picker: {verdict}, place {found.place} of {found.of}, {found.total:.3g} of {found.best:.3g} by its default weights"
+            f"picker: {verdict}, place {found.place} of {found.of}, {found.total:.4g} of {found.best:.4g} by its default weights"
         )
     return [(head, "bold"), *((f"  {line}", "") for line in found.why)]

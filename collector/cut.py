@@ -4,19 +4,21 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 from collector import picking, scoring
 from collector.caps import FirstOnes
 from collector.clock import Instant
 from collector.health import Limits
+from collector.held import Held
 from collector.model import Adapters
 from collector.rollup import Parts, combine, finish, parts_of, without_means
 from collector.scoring import Full
+from collector.sight import Sight
 from collector.signals import REPORTING, SHARES, SIGNALS, WINDOWED, Lane, Level, State, row_of
 from collector.snapshot import Endpoint, Row, Snapshot
 from collector.totals import Child, Totals
-from collector.track import Track
 
 _STATE_ORDER = (State.FRESH, State.WARMING, State.NO_PROGRESS, State.STALE, State.TERMINATING, State.DOWN)
 """A pod is in the best state of its targets: it can serve as long as one of them can."""
@@ -26,7 +28,7 @@ _STATE_ORDER = (State.FRESH, State.WARMING, State.NO_PROGRESS, State.STALE, Stat
 class Pod:
     """One pod at the moment of the cut, with the parts that roll up."""
 
-    tracks: tuple[Track, ...]
+    sights: tuple[Sight, ...]
     state: State
     states: Counter[State]
     parts: Parts
@@ -34,29 +36,29 @@ class Pod:
     adapters: tuple[Adapters, ...]
 
 
-def endpoint(track: Track, now: Instant, limits: Limits) -> Endpoint:
+def endpoint(sight: Sight, now: Instant, limits: Limits) -> Endpoint:
     """One target as the picker sees it."""
-    state = track.state(now.mono, limits)
+    state = sight.state(now.mono, limits)
     carries = state in REPORTING
     return Endpoint(
-        target=track.target, state=state, engine=track.engine, model=track.model,
-        sampled_at=track.last_good.wall if track.last_good else None,
-        age_seconds=now.mono - track.last_good.mono if track.last_good else None,
-        gauges=track.gauges(now.mono, limits) if carries else {},
-        adapters=track.adapters() if carries else None,
-        prefix_cache_hit_ratio=track.totals.share("prefix_cache_hit_ratio", now.mono, limits.window) if carries else None,
-        failure=track.failure,
+        target=sight.target, state=state, engine=sight.engine, model=sight.model,
+        sampled_at=sight.last_good.wall if sight.last_good else None,
+        age_seconds=now.mono - sight.last_good.mono if sight.last_good else None,
+        gauges=sight.gauges(now.mono, limits) if carries else {},
+        adapters=sight.adapters() if carries else None,
+        prefix_cache_hit_ratio=sight.totals.share("prefix_cache_hit_ratio", now.mono, limits.window) if carries else None,
+        failure=sight.failure,
     )  # fmt: skip
 
 
-def make_pod(tracks: Sequence[Track], now: float, limits: Limits) -> Pod:
+def make_pod(sights: Sequence[Sight], now: float, limits: Limits) -> Pod:
     """Fold the targets of one pod; only reporting ones carry values."""
-    by_track = [(track, track.state(now, limits)) for track in tracks]
-    state = min((state for _, state in by_track), key=_STATE_ORDER.index)
-    reporting = [track for track, state in by_track if state in REPORTING]
-    parts = combine(parts_of(track.gauges(now, limits)) for track in reporting)
-    return Pod(tracks=tuple(tracks), state=state, states=Counter(state for _, state in by_track), parts=parts,
-               gauges=finish(parts), adapters=tuple(one for track in reporting if (one := track.adapters()) is not None),
+    by_sight = [(sight, sight.state(now, limits)) for sight in sights]
+    state = min((state for _, state in by_sight), key=_STATE_ORDER.index)
+    reporting = [sight for sight, state in by_sight if state in REPORTING]
+    parts = combine(parts_of(sight.gauges(now, limits)) for sight in reporting)
+    return Pod(sights=tuple(sights), state=state, states=Counter(state for _, state in by_sight), parts=parts,
+               gauges=finish(parts), adapters=tuple(one for sight in reporting if (one := sight.adapters()) is not None),
                )  # fmt: skip
 
 
@@ -74,8 +76,14 @@ def _adapter_counts(adapters: Iterable[Adapters], *, of_one_pod: bool = False) -
 
 
 def _of_level(level: Level, gauges: Mapping[str, float]) -> dict[Child, float]:
-    split = ((key.partition("/"), value) for key, value in gauges.items() if level in row_of(key).levels)
-    return {(name, child): value for (name, _, child), value in split}
+    return {child: value for key, value in gauges.items() if (child := _child_at(level, key)) is not None}
+
+
+@cache
+def _child_at(level: Level, key: str) -> Child | None:
+    """A gauge as readings name it to a child of the table; None where the level has no such signal."""
+    name, _, child = key.partition("/")
+    return (name, child) if level in row_of(key).levels else None
 
 
 def _windows(level: Level, totals: Totals, now: float, window: float) -> dict[Child, float]:
@@ -105,7 +113,7 @@ def _working(adapters: Iterable[Adapters]) -> list[str]:
 
 def _picker_scores(pods: Iterable[Pod]) -> dict[str, dict[Child, float]]:
     """By the name of the pod, of one pool."""
-    told = {pod.tracks[0].target.pod: pod.gauges for pod in pods if pod.state in REPORTING}
+    told = {pod.sights[0].target.pod: pod.gauges for pod in pods if pod.state in REPORTING}
     return {name: {("picker_score_ratio", scorer): score for scorer, score in by_scorer.items()}
             for name, by_scorer in picking.scores(told).items()}  # fmt: skip
 
@@ -129,19 +137,19 @@ def pod_row(
     pod: Pod, totals: Totals, cluster: str, now: Instant, limits: Limits, scores: Mapping[Child, float] = MappingProxyType({})
 ) -> Row:  # fmt: skip
     """A pod's row. Load gauges only while it reports; state, age and info always."""
-    target = pod.tracks[0].target
+    target = pod.sights[0].target
     gauges: dict[Child, float] = _one_hot("state", {pod.state: 1}) | _one_hot("targets", pod.states)
     if pod.state in REPORTING:
         gauges |= _of_level(Level.POD, {**pod.gauges} | _adapter_counts(pod.adapters, of_one_pod=True))
         gauges |= _shares(Level.POD, totals, now.mono, limits.window) | dict(scores)
-    last = max((track.last_good.wall for track in pod.tracks if track.last_good), default=None)
+    last = max((sight.last_good.wall for sight in pod.sights if sight.last_good), default=None)
     if last is not None:
         gauges["last_sample_timestamp_seconds", ""] = last
     for lane in Lane:
-        ages = [age for track in pod.tracks if (age := track.age(lane, now.mono)) is not None]
+        ages = [age for sight in pod.sights if (age := sight.age(lane, now.mono)) is not None]
         if ages:
             gauges["signal_age_seconds", lane] = min(ages)
-    seen = max(pod.tracks, key=lambda track: bool(track.engine))
+    seen = max(pod.sights, key=lambda sight: bool(sight.engine))
     info = {"engine": seen.engine, "version": seen.details.version, "model": seen.model, "role": seen.role, "node": target.node,
             "accelerator": target.accelerator, "cost_tier": target.cost_tier}  # fmt: skip
     return Row(level=Level.POD, labels=(cluster, target.namespace, target.pool, target.pod), gauges=gauges,
@@ -152,9 +160,9 @@ def newest(pods: Mapping[tuple[str, str, str], Pod]) -> dict[tuple[str, str, str
     """Of pods with equal labels the newest that stays: a successor can stand beside its namesake, a series only once."""
     best: dict[tuple[str, str, str], tuple[bool, float, tuple[str, str, str]]] = {}
     for key, pod in pods.items():
-        shown_as = (*key[:2], pod.tracks[0].target.pod)
-        stays = any(not track.target.terminating for track in pod.tracks)
-        rank = (stays, max(track.joined.mono for track in pod.tracks), key)
+        shown_as = (*key[:2], pod.sights[0].target.pod)
+        stays = any(not sight.target.terminating for sight in pod.sights)
+        rank = (stays, max(sight.joined.mono for sight in pod.sights), key)
         best[shown_as] = max(best.get(shown_as, rank), rank)
     return {key: pods[key] for *_, key in best.values()}
 
@@ -190,15 +198,12 @@ def load_gauges(
     )
 
 
-def cut(
-    cluster: str, info: Mapping[str, str], tracks: Iterable[Track], pod_totals: Mapping[tuple[str, str, str], Totals],
-    pool_totals: Mapping[tuple[str, str], tuple[Totals, str]], cluster_totals: Totals, now: Instant, *,
-    limits: Limits, full: Full, adapter_names: FirstOnes,
-) -> Snapshot:  # fmt: skip
-    """Everything at `now`."""
-    by_pod: dict[tuple[str, str, str], list[Track]] = defaultdict(list)
-    for track in sorted(tracks, key=lambda one: one.target.key):
-        by_pod[track.target.pod_key].append(track)
+def cut(held: Held) -> Snapshot:
+    """Everything as it was when it was held."""
+    now, limits, cluster = held.at, held.limits, held.cluster
+    by_pod: dict[tuple[str, str, str], list[Sight]] = defaultdict(list)
+    for sight in sorted(held.sights, key=lambda one: one.target.key):
+        by_pod[sight.target.pod_key].append(sight)
     pods = {key: make_pod(group, now.mono, limits) for key, group in sorted(by_pod.items())}
     by_pool: dict[tuple[str, str], list[Pod]] = defaultdict(list)
     for key, pod in pods.items():
@@ -209,31 +214,31 @@ def cut(
         seen[key[:2]].append(pod)
     scores = {pool_key: _picker_scores(members) for pool_key, members in seen.items()}
     pod_rows = tuple(
-        pod_row(pod, pod_totals.get(key, Totals()), cluster, now, limits, scores[key[:2]].get(pod.tracks[0].target.pod, {}))
+        pod_row(pod, held.pods.get(key, Totals()), cluster, now, limits, scores[key[:2]].get(pod.sights[0].target.pod, {}))
         for key, pod in shown.items())  # fmt: skip
     parts = {pool_key: load_parts(members) for pool_key, members in by_pool.items()}
     pool_rows = []
-    for pool_key, (totals, model) in sorted(pool_totals.items()):
+    for pool_key, (totals, model) in sorted(held.pools.items()):
         members = by_pool[pool_key]
-        engines = sorted({track.engine for pod in members for track in pod.tracks if track.engine})
+        engines = sorted({sight.engine for pod in members for sight in pod.sights if sight.engine})
         pool_parts = parts.get(pool_key, {})
-        gauges = load_gauges(Level.POOL, members, pool_parts, totals, now.mono, limits=limits, full=full)
-        gauges["picker_saturation_ratio", ""] = _picker_saturation(members, full)
-        gauges |= _adapter_pods([pod for pod in members if pod.state in REPORTING], adapter_names)
+        gauges = load_gauges(Level.POOL, members, pool_parts, totals, now.mono, limits=limits, full=held.full)
+        gauges["picker_saturation_ratio", ""] = _picker_saturation(members, held.full)
+        gauges |= _adapter_pods([pod for pod in members if pod.state in REPORTING], held.adapter_names)
         pool_rows.append(Row(
             level=Level.POOL, labels=(cluster, *pool_key), counters=dict(totals.counters), histograms=totals.histograms(),
             gauges=gauges,
             info={"model": model, "engine": ",".join(engines)},
         ))  # fmt: skip
     whole_parts = combine(parts.values())
-    gauges = load_gauges(Level.CLUSTER, list(pods.values()), whole_parts, cluster_totals, now.mono, limits=limits, full=full)
+    gauges = load_gauges(Level.CLUSTER, list(pods.values()), whole_parts, held.totals, now.mono, limits=limits, full=held.full)
     whole = Row(
         level=Level.CLUSTER,
         labels=(cluster,),
         gauges=gauges,
-        counters=dict(cluster_totals.counters),
-        histograms=cluster_totals.histograms(),
-        info=info,
+        counters=dict(held.totals.counters),
+        histograms=held.totals.histograms(),
+        info=held.info,
     )
-    endpoints = tuple(endpoint(track, now, limits) for group in by_pod.values() for track in group)
+    endpoints = tuple(endpoint(sight, now, limits) for group in by_pod.values() for sight in group)
     return Snapshot(at=now, cluster=whole, pools=tuple(pool_rows), pods=pod_rows, endpoints=endpoints)

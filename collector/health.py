@@ -30,19 +30,18 @@ class Vitals:
 
     last_good: float | None = None
     failing: bool = False
-    terminating: bool = False
     progress: float | None = None
     stuck_since: float | None = None
     alive_since: float | None = None
     judged: float | None = None
 
 
-def state_of(vitals: Vitals, now: float, limits: Limits) -> State:
+def state_of(vitals: Vitals, now: float, limits: Limits, *, terminating: bool = False) -> State:
     """The first that holds: down, terminating, stale, no_progress, warming, fresh."""
     silent_for = float("inf") if vitals.last_good is None else now - vitals.last_good
     if vitals.failing and silent_for > limits.down_after:
         return State.DOWN
-    if vitals.terminating:
+    if terminating:
         return State.TERMINATING
     if vitals.last_good is None or silent_for > limits.stale_after:
         return State.STALE

@@ -12,7 +12,8 @@ from math import inf
 from collector.fixed import to_fixed
 
 Ladder = tuple[float, ...]
-_SHIFT = 32
+DIGITS = 32
+"""Binary digits of a share of a bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +60,48 @@ def difference(before: RawHistogram, now: RawHistogram) -> RawHistogram:
     return RawHistogram(now.bounds, counts, max(now.sum_fixed - before.sum_fixed, 0))
 
 
+Place = tuple[int, tuple[tuple[int, int], ...]]
+"""Where a published bound lies: above how many whole source buckets, and which observations of the next one it takes in."""
+
+
 @lru_cache(maxsize=256)
-def _shares(source: Ladder, target: Ladder) -> tuple[tuple[int, int], ...]:
-    """For each target bound: how many source buckets lie below it whole, and the share of the next one, in 2**-32."""
-    shares = []
+def _places(source: Ladder, target: Ladder) -> tuple[Place, ...]:
+    places: list[Place] = []
     for bound in target:
         whole = sum(1 for upper in source if upper <= bound)
         if whole == len(source):
-            shares.append((whole, 0))
+            places.append((whole, ()))
             continue
         upper = source[whole]
         lower = source[whole - 1] if whole else min(0.0, upper)
         part = (bound - lower) / (upper - lower) if bound > lower else 0.0
-        shares.append((whole, int(part * (1 << _SHIFT))))
-    return tuple(shares)
+        places.append((whole, _taken(int(part * (1 << DIGITS)))))
+    return tuple(places)
+
+
+def _taken(part: int) -> tuple[tuple[int, int], ...]:
+    """The binary digits of a share, each as the observations it takes in: those whose number is `first` modulo 2**`shift`."""
+    digits = [shift for shift in range(1, DIGITS + 1) if part >> DIGITS - shift & 1]
+    return tuple((shift, sum(1 << digit - 1 for digit in digits if digit < shift)) for shift in digits)
 
 
 def project(totals: Mapping[Ladder, Sequence[int]], target: Ladder) -> tuple[int, ...]:
-    """Cumulative counts on the target ladder plus the overflow: linear inside a source bucket, rounded down.
+    """Cumulative counts on the target ladder plus the overflow: spread evenly inside a source bucket, in whole observations.
 
-    Exact where source and target share a bound; monotone in time and, by the closing minimum from the top, along the ladder
-    also after a torn scrape. What lies beyond the last finite source bound is beyond every finite target bound.
+    Exact where source and target share a bound. The n-th observation of a source bucket lies at a place of its own once and for
+    all (1/2, 1/4, 3/4, 1/8 ...: van der Corput's sequence). So published buckets never lose what they had, what they gain over
+    any span is itself a histogram, and n observations are spread to within log2(n) of an even share. By the closing minimum from
+    the top, monotone along the ladder also after a torn scrape. What lies beyond the last finite source bound is beyond every
+    finite target bound.
     """
     result = [0] * (len(target) + 1)
     for source, counts in totals.items():
         below = [0, *accumulate(counts)]
-        for index, (whole, part) in enumerate(_shares(source, target)):
-            result[index] += below[whole] + (counts[whole] * part >> _SHIFT if part else 0)
+        for index, (whole, taken) in enumerate(_places(source, target)):
+            result[index] += below[whole]
+            if taken:
+                n = counts[whole]
+                result[index] += sum([(n - first >> shift) + 1 for shift, first in taken]) - 1
         result[-1] += below[-1]
     return tuple(accumulate(reversed(result), min))[::-1]
 

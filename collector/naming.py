@@ -64,6 +64,14 @@ def bound_label(bound: float) -> str:
 CLOUDWATCH_NAMESPACE = "LLMFleet"
 """Namespace of our metrics in CloudWatch unless configured."""
 
+CLOUDWATCH_SIGNALS = frozenset({
+    "requests_running", "requests_waiting", "kv_cache_usage_ratio", "kv_cache_usage_max_ratio", "prefix_cache_hit_ratio",
+    "saturation_ratio", "imbalance_ratio", "reporting_ratio", "pods", "error_ratio", "requests", "rejected_requests",
+    "preemptions", "prompt_tokens", "generation_tokens", "time_to_first_token_seconds", "inter_token_latency_seconds",
+    "end_to_end_latency_seconds", "queue_time_seconds",
+})  # fmt: skip
+"""Signals that CloudWatch gets unless configured: each costs money there, by the metric and month."""
+
 EXACT = "_exact"
 """Suffix of the statistic set beside a histogram in CloudWatch: its Sum, SampleCount and Average are exact."""
 

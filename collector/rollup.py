@@ -1,33 +1,25 @@
 """Gauges upward: exact additive parts, so that the order and grouping of what is combined never matter. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from collector.fixed import from_fixed, to_fixed
 from collector.signals import Fold, row_of
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """What one or many values of a gauge add up to; values in fixed point, weights in whole units."""
 
-    n: int = 0
-    total: int = 0
-    weighted: int = 0
-    weight: int = 0
-    n_weighted: int = 0
-    top: int | None = None
-
-    def __add__(self, other: "Part") -> "Part":
-        top = other.top if self.top is None else self.top if other.top is None else max(self.top, other.top)
-        return Part(self.n + other.n, self.total + other.total, self.weighted + other.weighted, self.weight + other.weight,
-                    self.n_weighted + other.n_weighted, top)  # fmt: skip
+    n: int
+    total: int
+    weighted: int
+    weight: int
+    n_weighted: int
+    top: int
 
     @property
-    def mean(self) -> float | None:
+    def mean(self) -> float:
         """Weighted by capacity where every part has one, else plain."""
-        if not self.n:
-            return None
         if self.weight and self.n_weighted == self.n:
             return from_fixed(self.weighted, self.weight)
         return from_fixed(self.total, self.n)
@@ -45,11 +37,16 @@ Parts = Mapping[str, Part]
 
 def combine(many: Iterable[Parts]) -> dict[str, Part]:
     """Sum of parts by signal."""
-    result: dict[str, Part] = {}
+    by_name: dict[str, list[Part]] = {}
     for parts in many:
         for name, part in parts.items():
-            result[name] = result[name] + part if name in result else part
-    return result
+            by_name.setdefault(name, []).append(part)
+    return {name: some[0] if len(some) == 1 else _sum(some) for name, some in by_name.items()}
+
+
+def _sum(parts: Iterable[Part]) -> Part:
+    *summed, tops = zip(*parts, strict=True)
+    return Part._make([*map(sum, summed), max(tops)])
 
 
 def parts_of(gauges: Mapping[str, float]) -> dict[str, Part]:
@@ -66,9 +63,9 @@ def finish(parts: Parts) -> dict[str, float]:
         match row_of(name).fold:
             case Fold.SUM:
                 values[name] = from_fixed(part.total)
-            case Fold.MAX if part.top is not None:
+            case Fold.MAX:
                 values[name] = from_fixed(part.top)
-            case Fold.WEIGHTED_MEAN | Fold.MEAN if part.mean is not None:
+            case Fold.WEIGHTED_MEAN | Fold.MEAN:
                 values[name] = part.mean
     return values
 

@@ -4,15 +4,23 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import repeat
 from math import inf
 from types import MappingProxyType
 
-from collector.ladders import Ladder, RawHistogram, project, quantile
+from collector.ladders import DIGITS, Ladder, RawHistogram, project, quantile
 from collector.signals import SHARES, SIGNALS, WINDOWED
 
 Child = tuple[str, str]
 """Signal and the value of its own label ("" without one)."""
+
+
+@cache
+def _parts(signal: str, child: str) -> tuple[Child, ...]:
+    """The counters that a side of a share is made of: one child, or all that the signal can have."""
+    return ((signal, child),) if child else tuple((signal, one) for one in SIGNALS[signal].children or ("",))
+
 
 _MARKED = frozenset({"preemptions", *(name for share in SHARES.values() for name in (share.numerator, share.denominator))})
 _MARKS_PER_WINDOW = 12
@@ -24,10 +32,14 @@ QUANTILES = (0.5, 0.9, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """A histogram on the published ladder of its signal: cumulative counts (the last is all), sum as a fixed-point integer."""
+    """A histogram on the published ladder of its signal: cumulative counts (the last is all), sum as a fixed-point integer.
+
+    `sources` are the counts of each bucket on the engines' own ladders, for readers that compute quantiles from increases.
+    """
 
     cumulative: tuple[int, ...]
     sum_fixed: int
+    sources: Mapping[Ladder, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,11 @@ class Totals:
     marks: deque[Mark] = field(default_factory=deque)
     touched: float = -inf
     begun: float = inf
+
+    def held(self) -> "Totals":
+        """The same as it is at this moment; what is added later does not change it."""
+        ladders = {signal: {ladder: counts.copy() for ladder, counts in some.items()} for signal, some in self.ladders.items()}
+        return Totals(self.counters.copy(), ladders, self.sums.copy(), self.marks.copy(), self.touched, self.begun)
 
     def begin(self, signal: str, children: tuple[str, ...]) -> None:
         """Start the children of a counter, or a histogram, at zero."""
@@ -96,25 +113,22 @@ class Totals:
         mark = self._past(now, window)
         if mark is None:
             return None
-        part = whole = 0
-        told = False
-        for child, total in self.counters.items():
-            if child[0] == share.numerator and share.child in ("", child[1]):
-                told = True
-                part += total - mark.counters.get(child, 0)
-            if child[0] == share.denominator:
-                whole += total - mark.counters.get(child, 0)
-        return min(part / whole, 1.0) if told and whole > 0 else None
+        part = self._gained(_parts(share.numerator, share.child), mark)
+        whole = self._gained(_parts(share.denominator, ""), mark)
+        return min(part / whole, 1.0) if part is not None and whole else None
+
+    def _gained(self, children: tuple[Child, ...], mark: Mark) -> int | None:
+        """Sum of increases since a mark; None when none of the children was ever told."""
+        told = [child for child in children if child in self.counters]
+        return sum(self.counters[child] - mark.counters.get(child, 0) for child in told) if told else None
 
     def rate(self, name: str, now: float, window: float) -> float | None:
         """Increase of a counter per second over the window; None when it was not told in it, or only once."""
         mark = self._past(now, window)
-        told = [(child, total) for child, total in self.counters.items() if child[0] == name]
-        if mark is None or not told or self.touched <= self.begun:
+        gained = None if mark is None else self._gained(_parts(name, ""), mark)
+        if mark is None or gained is None or self.touched <= self.begun:
             return None
-        return sum(total - mark.counters.get(child, 0) for child, total in told) / (
-            now - max(mark.since, now - window, self.begun)
-        )
+        return gained / (now - max(mark.since, now - window, self.begun))
 
     def window_quantiles(
         self, name: str, now: float, window: float, points: tuple[float, ...] = QUANTILES
@@ -124,8 +138,9 @@ class Totals:
         if mark is None:
             return {}
         past = mark.ladders.get(name, {})
-        gained = {ladder: [count - before for count, before in zip(counts, past.get(ladder, repeat(0)), strict=False)]
+        gained = {ladder: [count - before << DIGITS for count, before in zip(counts, past.get(ladder, repeat(0)), strict=False)]
                   for ladder, counts in self.ladders.get(name, {}).items()}  # fmt: skip
+        # Counted that finely, each observation is spread evenly over its bucket, not put at one place of it.
         bounds = tuple(sorted({bound for ladder in gained for bound in ladder}))
         cumulative = project(gained, bounds)
         return {point: value for point in points if (value := quantile(point, bounds, cumulative)) is not None}
@@ -143,6 +158,9 @@ class Totals:
         return ladder in known or len(known) < _MOST_LADDERS
 
     def histograms(self) -> Mapping[str, Histogram]:
-        """All histograms on their published ladders."""
-        return MappingProxyType({signal: Histogram(project(ladders, SIGNALS[signal].ladder), self.sums[signal])
-                                 for signal, ladders in self.ladders.items()})  # fmt: skip
+        """All histograms on their published ladders and on the engines' own."""
+        return MappingProxyType({
+            signal: Histogram(project(ladders, SIGNALS[signal].ladder), self.sums[signal],
+                              {ladder: tuple(counts) for ladder, counts in ladders.items()})
+            for signal, ladders in self.ladders.items()
+        })  # fmt: skip

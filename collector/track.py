@@ -1,17 +1,15 @@
 """What State remembers of one target: its last readings, its counters' last values, its vital signs."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
 
 from collector.clock import Instant
 from collector.counters import Look
-from collector.details import Details
-from collector.health import Limits, Vitals, state_of
+from collector.health import Limits, Vitals
 from collector.ladders import RawHistogram, fell
-from collector.model import Adapters, Failure, Reading, SeriesKey, Target, Values
-from collector.signals import SIGNALS, Kind, Lane, State
-from collector.totals import Totals
+from collector.model import Failure, Reading, SeriesKey, Target, Values
+from collector.sight import Sight
+from collector.signals import SIGNALS, Kind, Lane
 
 _COUNTERS = frozenset(name for name, row in SIGNALS.items() if row.kind in (Kind.COUNTER, Kind.HISTOGRAM))
 _RESTART_SHARE = 0.5
@@ -33,16 +31,9 @@ _LEAP_BELOW = 0.5
 
 
 @dataclass(slots=True)
-class Track:
+class Track(Sight):
     """Mutable record of one target; only State touches it."""
 
-    target: Target
-    joined: Instant
-    readings: dict[Lane, Reading] = field(default_factory=dict)
-    last_good: Instant | None = None
-    last_look: Instant | None = None
-    failure: Failure | None = None
-    vitals: Vitals = field(default_factory=Vitals)
     counters: dict[SeriesKey, int] = field(default_factory=dict)
     histograms: dict[SeriesKey, RawHistogram] = field(default_factory=dict)
     covered: frozenset[str] = frozenset()
@@ -53,9 +44,12 @@ class Track:
     fell_at: float = -inf
     returns: int = 0
     unstable_until: float = -inf
-    details: Details = field(default_factory=Details)
     asked_at: float | None = None
-    totals: Totals = field(default_factory=Totals)
+
+    def held(self) -> Sight:
+        """What is seen at this moment; later looks do not change it."""
+        return Sight(self.target, self.joined, self.readings.copy(), self.last_good, self.last_look, self.failure, self.vitals,
+                     self.details, self.totals.held())  # fmt: skip
 
     def retarget(self, target: Target) -> None:
         """The same endpoint with other labels: keep what is known of it."""
@@ -68,55 +62,6 @@ class Track:
         if reading.target == self.target:
             return reading
         return replace(reading, target=self.target, rows={self.target: reading.rows[reading.target]})
-
-    def state(self, now: float, limits: Limits) -> State:
-        return state_of(replace(self.vitals, terminating=self.target.terminating), now, limits)
-
-    @property
-    def newest(self) -> Reading | None:
-        """The last good reading of any lane."""
-        return max(self.readings.values(), key=lambda reading: reading.at.mono, default=None)
-
-    @property
-    def engine(self) -> str:
-        """The engine that was read, else the declared one."""
-        return self.newest.engine if self.newest else self.target.engine
-
-    @property
-    def model(self) -> str:
-        """The declared model, else the one on the page."""
-        return self.target.model or (self.values(self.newest).model if self.newest else "")
-
-    @property
-    def role(self) -> str:
-        """The declared role, else the one the page tells."""
-        return self.target.role or (self.values(self.newest).role if self.newest else "")
-
-    def values(self, reading: Reading) -> Values:
-        return reading.rows[self.target]
-
-    def gauges(self, now: float, limits: Limits) -> dict[str, float]:
-        """Current gauges: for each signal the newest reading that covers it, as long as its lane is not too old."""
-        current: dict[str, float] = {}
-        for reading in self._oldest_first(now, limits):
-            current = {key: value for key, value in current.items() if key.partition("/")[0] not in reading.covers}
-            current |= self.values(reading).gauges
-        if self.details.requests_max is not None:
-            current["requests_max"] = self.details.requests_max
-        return current
-
-    def adapters(self) -> Adapters | None:
-        """Adapters with work: the newest reading of a source that knows them tells. Loaded ones were asked for."""
-        telling = [reading for reading in self.readings.values() if "adapters_max" in reading.covers]
-        told = self.values(max(telling, key=lambda reading: reading.at.mono)).adapters if telling else None
-        loaded = self.details.adapters_loaded
-        return told if loaded is None else replace(told or Adapters(), loaded=loaded)
-
-    def _oldest_first(self, now: float, limits: Limits) -> Iterator[Reading]:
-        for reading in sorted(self.readings.values(), key=lambda reading: reading.at.mono):
-            slack = limits.full_interval if reading.lane is Lane.FULL else 0.0
-            if now - reading.at.mono <= limits.stale_after + slack:
-                yield reading
 
     def look(self, reading: Reading) -> Look:
         """How to judge the counters of a new reading; `judge` narrows it to a signal. `watched` here says that a series may
@@ -246,8 +191,3 @@ class Track:
         self.failure = failure
         self.last_look = failure.at
         self.vitals = replace(self.vitals, failing=True)
-
-    def age(self, lane: Lane, now: float) -> float | None:
-        """Seconds since the last good sample that spoke of the lane's signals; a full page speaks of the fast ones too."""
-        moments = [reading.at.mono for reading in self.readings.values() if lane in (Lane.FAST, reading.lane)]
-        return now - max(moments) if moments else None

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 import os
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -36,6 +37,8 @@ _STOP_WITHIN_SECONDS = 3.0
 _LOOK_FOR_CHANGES_SECONDS = 0.5
 _WAIT_FOR_TARGETS_SECONDS = 2.0
 _AT_ONCE = 64
+_SWITCH_SECONDS = 0.0005
+"""How long a thread that makes a page or a push may hold the loop up; Python's default is ten times that."""
 
 
 class ListenError(Exception):
@@ -52,6 +55,7 @@ async def serve(
     """
     clock = clock or SystemClock()
     stop = stop_on_signal()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     hub = Hub(config, clock, version=__version__)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(open_fetch(deadline_seconds=config.deadline, max_body=config.max_body))

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from exporter import __version__
+from exporter.commands.cloudwatch import cloudwatch
 from exporter.commands.configuring import check_config, init
 from exporter.commands.lint import lint
 from exporter.commands.looking import explain, once, probe, top
@@ -36,5 +37,5 @@ def main() -> None:
     """Signals of vLLM, SGLang and TGI pods, pools and clusters, for Prometheus, Grafana and the endpoint picker."""
 
 
-for command in (serve, once, check_config, probe, explain, init, top, demo, render, lint):
+for command in (serve, once, check_config, probe, explain, init, top, demo, render, lint, cloudwatch):
     main.add_command(command)

@@ -1,5 +1,6 @@
 """/debug/target: the explanation of one pod's targets as they are now, for this machine and for who has the token."""
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class Debugger:
         try:
             body = await self.client(target)
             reading = understand_whole(target, body, self.hub.clock.now())
-            known["page"] = explain(target, body, reading, self.hub.snapshot()).as_data()
+            known["page"] = explain(target, body, reading, await asyncio.to_thread(self.hub.moment().snapshot)).as_data()
         except ReadError as error:
             known["page"] = {"failure": {"reason": error.reason, "detail": error.detail}}
         return known

@@ -1,8 +1,11 @@
 """State with what surrounds it: the clock, the shared cut, the self-metrics, the log of changes."""
 
 import logging
+import threading
 
 from collector.clock import Clock, Instant
+from collector.cut import cut
+from collector.held import Held
 from collector.model import Failure, Reading, Target
 from collector.snapshot import Snapshot
 from collector.state import State
@@ -14,6 +17,22 @@ from exporter.selfmetrics import SelfMetrics
 
 _log = logging.getLogger(__name__)
 SHARED_FOR_SECONDS = 0.25
+
+
+class Moment:
+    """The state at one moment. Its cut is made once, on the thread that first asks for it."""
+
+    def __init__(self, held: Held) -> None:
+        self.at = held.at
+        self._held = held
+        self._making = threading.Lock()
+        self._snapshot: Snapshot | None = None
+
+    def snapshot(self) -> Snapshot:
+        with self._making:
+            if self._snapshot is None:
+                self._snapshot = cut(self._held)
+            return self._snapshot
 
 
 class Hub:
@@ -29,7 +48,7 @@ class Hub:
         self.roster = Roster(self.watch)
         self._changes = Changes()
         self._faults: tuple[str, ...] = ()
-        self._cut: Snapshot | None = None
+        self._moment: Moment | None = None
         self._ready = False
         self.watch(config.targets)
 
@@ -39,12 +58,12 @@ class Hub:
         self.endpoints_files = config.endpoints_files
         self.state.cluster, self.state.region = config.cluster, config.region
         self.state.limits, self.state.full = config.limits, config.full
-        self._cut = None
+        self._moment = None
 
     def watch(self, targets: tuple[Target, ...]) -> None:
         """The targets that count from now on."""
         self.state.watch(targets, self.clock.now())
-        self._cut = None
+        self._moment = None
 
     def take(self, outcome: Reading | Failure) -> None:
         """One attempt at a target."""
@@ -52,12 +71,16 @@ class Hub:
         self._changes.tried(outcome.target.key)
         self.state.absorb(outcome)
 
-    def snapshot(self) -> Snapshot:
-        """The present cut; publishers share one for a moment."""
+    def moment(self) -> Moment:
+        """The present; publishers share one for a while. Costs the loop little: the cut is made where it is asked for."""
         now = self.clock.now()
-        if self._cut is None or not 0 <= now.mono - self._cut.at.mono < SHARED_FOR_SECONDS:
-            self._cut = self.state.snapshot(now)
-        return self._cut
+        if self._moment is None or not 0 <= now.mono - self._moment.at.mono < SHARED_FOR_SECONDS:
+            self._moment = Moment(self.state.held(now))
+        return self._moment
+
+    def snapshot(self) -> Snapshot:
+        """The present cut, made here and now: not for the loop of a running process."""
+        return self.moment().snapshot()
 
     def untried(self) -> list[str]:
         """Sources that have not said their targets yet, and URLs of targets that no attempt was made at.

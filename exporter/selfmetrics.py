@@ -59,7 +59,7 @@ class SelfMetrics(Collector):
         return page.decode()
 
     def collect(self) -> Iterator[Metric]:
-        tracks = self._state.tracks.values()
+        tracks = list(self._state.tracks.values())  # the loop goes on beside us
         yield self._gauge("build_info", [((__version__, platform.python_version()), 1)])
         yield self._gauge("config_last_reload_successful", [((), float(self.reload_successful))])
         good = [((source,), float(good)) for source, good in sorted(self.sources_good.items())]
@@ -80,7 +80,7 @@ class SelfMetrics(Collector):
         yield self._gauge("unstable_targets", [((), sum(track.unstable_until > now for track in tracks))])
         yield self._counter("label_values_capped", [(("adapter",), self._state.adapter_names.refused)])
         yield self._gauge("pods_dropped", [((), self.pods_dropped)])
-        unknown = sum(max((reading.unknown_families for reading in track.readings.values()), default=0) for track in tracks)
+        unknown = sum(max((reading.unknown_families for reading in list(track.readings.values())), default=0) for track in tracks)
         yield self._gauge("unknown_families", [((), unknown)])
         yield from self._sinks()
 

@@ -1,8 +1,11 @@
-"""The HTTP side of the process: everything is answered from the present state, nothing waits for a scrape."""
+"""The HTTP side of the process: everything is answered from the present state, nothing waits for a scrape or holds one up."""
 
+import asyncio
 import gzip
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
@@ -11,15 +14,17 @@ from collector.seldom import Seldom
 from exporter.accept import weights
 from exporter.debug import Explain, allowed
 from exporter.feed import Feed
-from exporter.hub import Hub
-from exporter.publish.prometheus import choose_format, render
+from exporter.hub import Hub, Moment
+from exporter.publish.prometheus import Format, choose_format, render
 from exporter.web.page import render_page
 
 _log = logging.getLogger(__name__)
 _HUB = web.AppKey("hub", Hub)
 _SELDOM = web.AppKey("seldom", Seldom)
 _EXPLAIN = web.AppKey[Explain]("explain")
+_THREAD = web.AppKey("thread", Executor)
 _PACK_FROM_BYTES = 1024
+_T = TypeVar("_T")
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -28,6 +33,8 @@ def make_server(hub: Hub, explain: Explain | None = None) -> web.Application:
     app = web.Application(middlewares=[_plain_errors])
     app[_HUB] = hub
     app[_SELDOM] = Seldom()
+    app[_THREAD] = ThreadPoolExecutor(1, "answers")
+    app.on_cleanup.append(_end_thread)
     app.add_routes([
         web.get("/", _page),
         web.get("/metrics", _metrics),
@@ -39,6 +46,10 @@ def make_server(hub: Hub, explain: Explain | None = None) -> web.Application:
         app[_EXPLAIN] = explain
         app.add_routes([web.get("/debug/target", _debug)])
     return app
+
+
+async def _end_thread(app: web.Application) -> None:
+    app[_THREAD].shutdown(wait=False, cancel_futures=True)
 
 
 @web.middleware
@@ -54,22 +65,33 @@ async def _plain_errors(request: web.Request, handler: _Handler) -> web.StreamRe
 
 
 async def _page(request: web.Request) -> web.Response:
-    return web.Response(text=render_page(request.app[_HUB].snapshot()), content_type="text/html")
+    moment = request.app[_HUB].moment()
+    return web.Response(text=await _beside(request, lambda: render_page(moment.snapshot())), content_type="text/html")
 
 
 async def _metrics(request: web.Request) -> web.Response:
     hub = request.app[_HUB]
     form = choose_format(request.headers.get("Accept", ""))
-    snapshot = hub.snapshot()
-    page, hub.own.series = render(snapshot, form, max_pods=hub.max_pods)
+    moment, packed = hub.moment(), _takes_gzip(request)
     hub.own.sources_good = hub.roster.good
-    hub.own.pods_dropped = max(len(snapshot.pods) - hub.max_pods, 0)
-    body = (page + hub.own.render(form)).encode()
+    body = await _beside(request, lambda: _whole_page(hub, moment, form))
     headers = {"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"}
-    if _takes_gzip(request) and len(body) >= _PACK_FROM_BYTES:
-        body = gzip.compress(body, compresslevel=1)
+    if packed and len(body) >= _PACK_FROM_BYTES:
+        body = await _beside(request, lambda: gzip.compress(body, compresslevel=1))
         headers["Content-Encoding"] = "gzip"
     return web.Response(body=body, headers=headers)
+
+
+def _whole_page(hub: Hub, moment: Moment, form: Format) -> bytes:
+    snapshot = moment.snapshot()
+    page, hub.own.series = render(snapshot, form, max_pods=hub.max_pods)
+    hub.own.pods_dropped = max(len(snapshot.pods) - hub.max_pods, 0)
+    return (page + hub.own.render(form)).encode()
+
+
+async def _beside(request: web.Request, work: Callable[[], _T]) -> _T:
+    """What work makes of a moment, without holding up the scraping. One at a time: threads that compute slow each other down."""
+    return await asyncio.get_running_loop().run_in_executor(request.app[_THREAD], work)
 
 
 def _takes_gzip(request: web.Request) -> bool:

@@ -53,7 +53,8 @@ def test_monotone_in_time(ladder: Ladder, data: st.DataObject, target: Ladder) -
     before, gain = data.draw(series(ladder)), data.draw(series(ladder))
     later = tuple(a + b for a, b in zip(before.counts, gain.counts, strict=True))
     first, second = project({ladder: before.counts}, target), project({ladder: later}, target)
-    assert all(low <= high for low, high in zip(first, second, strict=True))
+    gained = [high - low for low, high in zip(first, second, strict=True)]
+    assert all(low <= high for low, high in pairwise((0, *gained))), "what was gained is a histogram too"
 
 
 @settings(deadline=None)

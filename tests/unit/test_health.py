@@ -74,12 +74,12 @@ def test_precedence(down: bool, terminating: bool, stale: bool, stuck: bool, war
     """down > terminating > stale > no_progress > warming > fresh, over every combination."""
     silent_for = 20.0 if down else 10.0 if stale else 0.0
     vitals = Vitals(
-        last_good=NOW - silent_for, failing=down, terminating=terminating, progress=0.0 if warming else 9.0,
+        last_good=NOW - silent_for, failing=down, progress=0.0 if warming else 9.0,
         stuck_since=NOW - silent_for - 40.0 if stuck else None, alive_since=NOW - 50.0,
     )  # fmt: skip
     order = [(down, State.DOWN), (terminating, State.TERMINATING), (stale, State.STALE), (stuck, State.NO_PROGRESS),
              (warming, State.WARMING), (True, State.FRESH)]  # fmt: skip
-    assert state_of(vitals, NOW, LIMITS) is next(state for holds, state in order if holds)
+    assert state_of(vitals, NOW, LIMITS, terminating=terminating) is next(state for holds, state in order if holds)
 
 
 def test_limits_are_settings() -> None:

@@ -21,7 +21,7 @@ def test_counts_add_up() -> None:
 
 def test_nothing_is_nothing() -> None:
     assert roll() == {}
-    assert finish({USAGE: Part()}) == {}
+    assert combine([]) == {}
 
 
 def test_usage_is_weighted_by_capacity() -> None:
@@ -70,9 +70,14 @@ def test_only_the_use_of_the_cache_is_weighted_by_its_size() -> None:
     assert values[length] == 3.0
 
 
-def test_a_zero_part_is_neutral() -> None:
-    one = part_of(0.4, 100.0)
-    assert Part() + one == one + Part() == one
+def test_parts_add_up_field_by_field_in_any_grouping() -> None:
+    parts = [{USAGE: part_of(value, weight)} for value, weight in ((0.4, 100.0), (0.9, None), (0.0, 7.0))]
+    whole = combine(parts)
+    assert whole == combine([combine(parts[:2]), parts[2]]) == combine([parts[0], combine(parts[1:])])
+    assert whole[USAGE] == Part(
+        n=3, total=sum(part[USAGE].total for part in parts), weighted=100 * part_of(0.4).total, weight=107, n_weighted=2,
+        top=part_of(0.9).total,
+    )  # fmt: skip
 
 
 def test_means_can_be_left_out_while_sums_and_maxima_stay() -> None:

@@ -319,8 +319,8 @@ def test_three_ladders_in_one_pool_and_two_pools_in_the_cluster() -> None:
     assert chat.sum_fixed + code.sum_fixed == cut.cluster.histograms[TTFT].sum_fixed
     buckets = dict(zip(map(bound_label, (*SIGNALS[TTFT].ladder, float("inf"))), chat.cumulative, strict=True))
     assert buckets["0.1"] == 8
-    assert buckets["0.2"] == (4 + 2) + (4 + 4), "vLLM: two thirds of its second bucket, rounded down; SGLang: its own bound"
-    assert buckets["0.25"] == (4 + 4) + (4 + 4), "SGLang: a sixteenth of 4 is none yet"
+    assert buckets["0.2"] == (4 + 3) + (4 + 4), "vLLM: of 1/2, 1/4, 3/4, 1/8 those below 2/3; SGLang: all"
+    assert buckets["0.25"] == (4 + 4) + (4 + 4), "SGLang: the first place below a sixteenth is the 16th"
     assert buckets["1.0"] == 24
     assert buckets["2560.0"] == 24
     assert buckets["+Inf"] == 32

@@ -90,9 +90,9 @@ def test_two_engines_combine_on_the_bounds_of_both() -> None:
         look(core, step, a, VLLM, one)
         look(core, step, b, SGLANG, other)
     # Whole counts of both on bounds they share: up to 0.1: 1 + 0; up to 1.0: 4 + 3 of 8; up to 0.4 the one spreads its two.
-    # Up to 0.25: 1 of the one; of the other 1 and a quarter of two, whole numbers only: 1 + 1. Up to 0.4: 1 + floor(2 * 0.6)
-    # and 3, that is 5. The half, the fourth of eight, lies between: 0.25 + 0.15 * (4 - 2) / (5 - 2).
-    assert shown(core, 1)["0.5|60s"] == pytest.approx(0.25 + 0.15 * 2 / 3)
+    # Up to 0.25: 1 of the one; of the other 1 and a quarter of two: 2.5. Up to 0.4: 1 + 2 * 0.6 and 3, that is 5.2. The half, the
+    # fourth of eight, lies between.
+    assert shown(core, 1)["0.5|60s"] == pytest.approx(0.25 + 0.15 * (4 - 2.5) / (5.2 - 2.5))
 
 
 @pytest.mark.parametrize("point", [0.0, 0.01, 0.5, 0.9, 0.99, 1.0])

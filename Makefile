@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real real-parts mutate lint type check-generated generate bench build clean
+.PHONY: help setup demo test test-real real-parts dashboards-preview mutate lint type check-generated generate bench build clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -38,6 +38,11 @@ real-parts: $(STAMP) ## Build or install the real programs that tests run agains
 
 test-real: $(STAMP) ## Tests against the real programs, those too heavy for `make test` included
 	$(BIN)/python -m pytest -m "real or real_heavy" tests/real
+
+PREVIEW ?=
+
+dashboards-preview: $(STAMP) ## Draw the boards with Grafana's components over a real Prometheus (a quarter of an hour; PREVIEW="--board llm-pool ...")
+	@$(BIN)/python -m dashboards.preview.draw $(PREVIEW)
 
 # Not among the pinned packages: only this target needs it.
 COSMIC_RAY := cosmic-ray==8.4.3

@@ -13,6 +13,9 @@ from collector.signals import Fold, Kind, Level, Signal
 
 RATE_INTERVAL = "$__rate_interval"
 
+SCRAPE_LABELS = ("job", "instance", "shard")
+"""Labels that the scrape may add to every series: whose page it was, and which part of a cluster that exporter reads."""
+
 _WINDOW = re.compile(r"(\d+(ms|[smhdwy]))+|\$__(rate_interval|interval|range)")
 
 
@@ -33,7 +36,7 @@ def braces(matchers: Mapping[str, str]) -> str:
 
 def on(level: Level) -> str:
     """Vector matching on the labels of a level."""
-    return f"on ({', '.join(LEVEL_LABELS[level])})"
+    return f"on ({', '.join(_default_labels(level))})"
 
 
 def fold_of(how: str, name: str, level: Level, *, by: Iterable[str] | None = None, over: str = "", **matchers: str) -> str:
@@ -57,6 +60,16 @@ def increase_of(name: str, level: Level, *, window: str, by: Iterable[str] | Non
     return _grown("increase", name, level, window, by, matchers)
 
 
+def increases_of(*parts: tuple[str, Mapping[str, str]], level: Level, window: str, by: Iterable[str] | None = None) -> str:
+    """Events of several counters together, each with its matchers; one that is absent adds nothing."""
+    rows = [find(name, level) for name, _ in parts]
+    if len({row.labels for row in rows}) < len(rows):
+        # `or` would drop what stands under the same labels on its left.
+        raise TypeError(f"increases_of wants counters whose own labels differ: {', '.join(row.name for row in rows)}")
+    grown = [_growing("increase", name, level, window, matchers) for name, matchers in parts]
+    return _aggregate("sum", rows[0], level, by, " or ".join(grown))
+
+
 def within_of(name: str, level: Level, bound: float, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
     """Observations at or below a bound over the window. ValueError for a bound off the published ladder."""
     row = _histogram("within_of", name, level)
@@ -67,15 +80,33 @@ def within_of(name: str, level: Level, bound: float, *, window: str, by: Iterabl
     return _aggregate("sum", row, level, by, f"increase({series}[{_window(window)}])")
 
 
+def bucket_rates_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """Observations per second at or below each bound of a histogram, by `le` and the labels `by` (the level's)."""
+    return _buckets("rate", name, level, window, by, matchers)
+
+
+def buckets_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """Observations at or below each bound of a histogram over the window, by `le` and the labels `by` (the level's)."""
+    return _buckets("increase", name, level, window, by, matchers)
+
+
 def quantile_of(
-    quantile: float, name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str
+    quantile: float | str, name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str
 ) -> str:
-    """Quantile of a histogram over the window; buckets are added first, as quantiles cannot be combined."""
-    row = _histogram("quantile_of", name, level)
-    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
-    kept = ("le", *(LEVEL_LABELS[level] if by is None else by))
-    buckets = _aggregate("sum", row, level, kept, f"rate({series}[{_window(window)}])")
-    return f"histogram_quantile({quantile:g}, {buckets})"
+    """Quantile of a histogram over the window, a number or a variable of Grafana; buckets are added first, as quantiles
+    cannot be combined."""
+    _histogram("quantile_of", name, level)
+    buckets = bucket_rates_of(name, level, window=window, by=by, **matchers)
+    return f"histogram_quantile({quantile if isinstance(quantile, str) else format(quantile, 'g')}, {buckets})"
+
+
+def slope_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
+    """How fast an additive gauge grows over the window, per second."""
+    row = find(name, level)
+    if row.kind is not Kind.GAUGE or not _summable(row):
+        raise _wrong_kind("slope_of", "a gauge that adds up", row, level)
+    series = selector(name, level, **matchers)
+    return _aggregate("sum", row, level, by, f"deriv({series}[{_window(window)}])")
 
 
 def share_of(name: str, level: Level, *, window: str, by: Iterable[str] | None = None, **matchers: str) -> str:
@@ -83,7 +114,7 @@ def share_of(name: str, level: Level, *, window: str, by: Iterable[str] | None =
     share = find(name, level).share
     if share is None:
         raise TypeError(f"{metric(name, level)} is no share of counters")
-    kept = LEVEL_LABELS[level] if by is None else tuple(by)
+    kept = _default_labels(level) if by is None else tuple(by)
     child = {find(share.numerator, level).labels[0]: share.child} if share.child else {}
     part = rate_of(share.numerator, level, window=window, by=kept, **matchers, **child)
     whole = rate_of(share.denominator, level, window=window, by=kept, **matchers)
@@ -91,19 +122,35 @@ def share_of(name: str, level: Level, *, window: str, by: Iterable[str] | None =
 
 
 def _grown(function: str, name: str, level: Level, window: str, by: Iterable[str] | None, matchers: Mapping[str, str]) -> str:
+    return _aggregate("sum", find(name, level), level, by, _growing(function, name, level, window, matchers))
+
+
+def _growing(function: str, name: str, level: Level, window: str, matchers: Mapping[str, str]) -> str:
     row = find(name, level)
     if row.kind not in (Kind.COUNTER, Kind.HISTOGRAM):
         raise _wrong_kind(f"{function}_of", "a counter or histogram", row, level)
     part = "_count" if row.kind is Kind.HISTOGRAM else ""
-    series = f"{metric(name, level)}{part}{_braces(row, level, matchers)}"
-    return _aggregate("sum", row, level, by, f"{function}({series}[{_window(window)}])")
+    return f"{function}({metric(name, level)}{part}{_braces(row, level, matchers)}[{_window(window)}])"
+
+
+def _buckets(function: str, name: str, level: Level, window: str, by: Iterable[str] | None, matchers: Mapping[str, str]) -> str:
+    row = _histogram("the buckets", name, level)
+    series = f"{metric(name, level)}_bucket{_braces(row, level, matchers)}"
+    kept = ("le", *(_default_labels(level) if by is None else by))
+    return _aggregate("sum", row, level, kept, f"{function}({series}[{_window(window)}])")
 
 
 def _aggregate(how: str, row: Signal, level: Level, by: Iterable[str] | None, series: str) -> str:
-    kept = LEVEL_LABELS[level] if by is None else tuple(by)
+    kept = _default_labels(level) if by is None else tuple(by)
     for label in kept:
-        _known(label, row, level)
+        if label not in SCRAPE_LABELS:
+            _known(label, row, level)
     return f"{how} by ({', '.join(kept)}) ({series})" if kept else f"{how}({series})"
+
+
+def _default_labels(level: Level) -> tuple[str, ...]:
+    """The level's own; of the exporter, which has none, those that tell one from another."""
+    return LEVEL_LABELS[level] or SCRAPE_LABELS[:2]
 
 
 def _braces(row: Signal, level: Level, matchers: Mapping[str, str]) -> str:
@@ -122,6 +169,7 @@ def _matcher(text: str) -> tuple[str, str]:
 
 def _known(label: str, row: Signal, level: Level) -> None:
     labels = label_names(row, level) + (("le",) if row.kind is Kind.HISTOGRAM else ())
+    labels += SCRAPE_LABELS if level is Level.EXPORTER else ()
     if label not in labels:
         raise KeyError(f"{row.name} has no label {label!r} at level {level}; it has {', '.join(labels)}")
 

@@ -7,14 +7,12 @@ empty cache. Here such a score is absent; `saturation` counts like the picker.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from collector.scoring import Full
-from collector.signals import SCORERS
+from collector.signals import PICKER_WEIGHTS, SCORERS
 
 QUEUE, KV_CACHE, RUNNING, LOAD_AWARE = SCORERS
 PREFIX = "prefix-cache-scorer"
 LORA = "lora-affinity-scorer"
 
-WEIGHTS: Mapping[str, float] = {QUEUE: 2.0, KV_CACHE: 2.0, PREFIX: 3.0}
-"""The picker's default configuration, which is also its chart's."""
 
 _LONG_QUEUE = 128.0
 Gauges = Mapping[str, float]
@@ -60,7 +58,7 @@ def scores(pods: Mapping[str, Gauges]) -> dict[str, dict[str, float]]:
     return found
 
 
-def total(by_scorer: Mapping[str, float], weights: Mapping[str, float] = WEIGHTS) -> float:
+def total(by_scorer: Mapping[str, float], weights: Mapping[str, float] = PICKER_WEIGHTS) -> float:
     """What the picker compares: the sum of weight times score; a scorer without a score adds nothing."""
     return sum(weight * min(max(by_scorer.get(scorer, 0.0), 0.0), 1.0) for scorer, weight in weights.items())
 

@@ -78,6 +78,11 @@ WINDOWED = ("time_to_first_token_seconds", "inter_token_latency_seconds", "end_t
 SCORERS = ("queue-scorer", "kv-cache-utilization-scorer", "running-requests-size-scorer", "load-aware-scorer")
 """Scorers of the endpoint picker that need nothing but the pods' load; the others judge a request as well."""
 
+PICKER_WEIGHTS: Mapping[str, float] = MappingProxyType(
+    {"queue-scorer": 2.0, "kv-cache-utilization-scorer": 2.0, "prefix-cache-scorer": 3.0}
+)
+"""Scorers and weights of the picker's default configuration, which is also its chart's."""
+
 OUTCOMES = ("stop", "length", "abort", "error", "other")
 
 
@@ -297,6 +302,8 @@ _SCRAPE_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 _EXPORTER = (
     _own("build_info", Kind.INFO, "", "Version of this exporter and of Python.", "version", "python"),
     _own("config_last_reload_successful", Kind.GAUGE, "", "1 if the configuration was last read without error."),
+    _own("config_last_reload_success_timestamp_seconds", Kind.GAUGE, "seconds",
+         "Unix time at which the configuration was last read without error, at the start or later."),
     _own("target_source_last_read_successful", Kind.GAUGE, "",
          "1 if all targets of the source were last read without error; a bad file keeps the targets it had.", "source"),
     _own("target_up", Kind.GAUGE, "", "1 if the last attempt to read the target was good.", *_TARGET),

@@ -1,7 +1,13 @@
-"""YAML as data, stricter than the library: keys are text and stand once, merging cannot explode, every mistake is one line."""
+"""YAML as data, stricter than the library: keys are text and stand once, merging cannot explode, every mistake is one line
+that names the key.
+"""
 
+import difflib
+import re
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import yaml
 
 _TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
@@ -42,3 +48,29 @@ def read_yaml(text: str) -> Any:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # The library lets these slip through for a value that is no date or number of its tag.
         raise ValueError(f"a value cannot be read: {error}") from error
+
+
+_WORDS = {"array": "a list", "bool": "true or false", "float": "a number", "int": "a whole number", "null": "nothing",
+          "object": "keys with values", "str": "text"}  # fmt: skip
+
+
+def explain(message: str, sections: Mapping[str, type[msgspec.Struct]]) -> str:
+    """msgspec's message with the key first, in words, and the nearest known key where one is unknown.
+
+    `sections`: which keys may stand where; `[]` is any place of a list, or any key.
+    """
+    what, _, where = message.partition(" - at `$")
+    key = where.rstrip("`").lstrip(".")
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", what):
+        struct = sections[re.sub(r"\[[^]]*\]", "[]", key)]
+        return f"{key + '.' if key else ''}{unknown[1]}: unknown key; {nearest(unknown[1], struct.__struct_encode_fields__)}"
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
+        return f"{key + '.' if key else ''}{missing[1]}: missing; it is required"
+    words = re.sub("`([^`]*)`", lambda match: " or ".join(_WORDS.get(kind, kind) for kind in match[1].split(" | ")), what)
+    return f"{key or 'file'}: {words[:1].lower()}{words[1:]}"
+
+
+def nearest(name: str, known: tuple[str, ...]) -> str:
+    """A hint for who misspelled a name."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"

@@ -47,6 +47,8 @@ def _panel(panel: dict[str, Any], ids: Iterator[int]) -> dict[str, Any]:
         cell = defaults["custom"].pop("displayMode", "auto")
         defaults["custom"]["cellOptions"] = {"type": cell}
         defaults |= {key: panel[key] for key in ("mappings", "color") if key in panel}
+    if panel["type"] == "state-timeline":
+        kept["options"]["legend"]["showLegend"] = True
     if panel["type"] == "text":
         del kept["fieldConfig"], kept["targets"]
     return {key: value for key, value in kept.items() if value not in ([], "", False) or key == "options"}
@@ -71,7 +73,7 @@ def _variable(variable: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in variable.items() if key in _VARIABLE and value not in ([], "")}
     if variable["includeAll"]:
         kept["current"] = {"text": ["All"], "value": ["$__all"]}
-    else:
+    elif variable["type"] != "custom":
         kept["current"] = {}
     if variable["type"] == "query":
         kept["definition"] = variable["query"]

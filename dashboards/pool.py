@@ -1,189 +1,188 @@
-"""The board of a pool: how is this model served?"""
+"""The board of pools: how is this model served?"""
 
-from alerts.burn import error_ratio
-from alerts.promql import RATE_INTERVAL, braces, fold_of, quantile_of, rate_of, share_of
-from alerts.slo import BUDGET_WINDOW, THRESHOLDS, TTFT
+from collections.abc import Iterator
+
+from alerts.burn import budget_left
+from alerts.promql import RATE_INTERVAL, fold_of, increase_of, within_of
+from alerts.slo import LatencyObjective, Settings
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
-from dashboards.model import Board, Draw, Limit, Panel, Query, Row
-from dashboards.queries import choices, chosen, gauge, quantiles, who
+from dashboards.kinds import (
+    OUTCOME_COLORS,
+    STATE_COLORS,
+    TO_POD,
+    TOKENS,
+    TOKENS_PER_SECOND,
+    alerts,
+    how_to_read,
+    number,
+    reloads,
+    restarts,
+    states,
+)
+from dashboards.limits import BUDGET, GOOD, Limits
+from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row
+from dashboards.pool_engines import INSIDE
+from dashboards.queries import BETWEEN_TOKENS, FIRST_TOKEN, QUANTILE, WHOLE, Scope, choices, chosen, who
 
-_LEVEL = Level.POOL
-_CHOSEN = chosen(_LEVEL)
-_WHO = who(_LEVEL)
-
-_BOUND = Limit(TTFT.bound_seconds, "red")
-_FULL = Limit(THRESHOLDS.saturation_ratio, "red")
-
-_PODS = Query(fold_of("sum", "pods", _LEVEL, by=("state",), **_CHOSEN), "{{state}}")
+_HERE = Scope(Level.POOL)
+_CHOSEN = chosen(Level.POOL)
 
 
-def _number(title: str, text: str, anchor: str, query: str, unit: str, below: str, *limits: Limit) -> Panel:
-    return Panel(
-        title,
-        text,
-        anchor,
-        draw=Draw.STAT,
-        queries=(Query(query),),
-        unit=unit,
-        below=below,
-        limits=limits,
-        width=3,
-        height=4,
+def _now(limits: Limits) -> Row:
+    requests = _HERE.rate("requests", by=())
+    ttft = _HERE.quantile(0.99, FIRST_TOKEN, by=())
+    errors = _HERE.share("error_ratio", by=())
+    saturation = _HERE.gauge("max", "saturation_ratio", by=())
+    reporting = _HERE.gauge("min", "reporting_ratio", by=())
+    return Row(
+        title="Now",
+        panels=(
+            number("Requests", "Requests finished per second.", "requests", requests, unit="reqps"),
+            number("TTFT p99", "99 of 100 requests have their first token by then; red above the objective's bound.",
+                   "time-to-first-token", ttft, unit="s", limits=limits.bound(FIRST_TOKEN), below="green"),
+            number("Errors", "Share of finished requests that ended in an error; no data without traffic.", "errors", errors,
+                   unit="percentunit", limits=limits.errors, below="green"),
+            number("Saturation", "Load of the fullest pool over what it can take, of pods that report: read it beside Reporting.",
+                   "saturation", saturation, unit="percentunit", limits=limits.saturation, below="green"),
+            number("Reporting", "Share of known pods whose numbers are current, in the worst pool. Overloaded pods fall silent.",
+                   "reporting", reporting, unit="percentunit", limits=limits.reporting, below="red"),
+            *_budget(limits),
+            states(_HERE, "pods", "Known pods by what their numbers are worth at this moment."),
+        ),
+    )  # fmt: skip
+
+
+def _budget(limits: Limits) -> Iterator[Panel]:
+    objective, window = limits.objective(FIRST_TOKEN), limits.settings.budget_window
+    if objective is not None:
+        query = Query(f"min({budget_left(objective, **_CHOSEN)})")
+        text = f"Error budget of {objective.title} left over {window}, in the worst pool; overspent below 0."
+        yield number("TTFT budget", text, "error-budget", query, unit="percentunit", limits=BUDGET, below="red")
+
+
+def _latency(limits: Limits, title: str, name: str, text: str) -> Panel:
+    objective = limits.objective(name)
+    asked = "" if objective is None else f" The objective: {objective.objective * 100:g}% below the line."
+    anchor = title.lower().replace(" ", "-")
+    return Panel(title, text + asked, anchor, queries=(_HERE.quantile("$quantile", name),), unit="s", limits=limits.bound(name))
+
+
+def _goodput(limits: Limits) -> Iterator[Panel]:
+    judged = [one for one in limits.settings.objectives if isinstance(one, LatencyObjective)]
+    shares = []
+    for one in judged:
+        within = within_of(one.signal, Level.POOL, one.bound_seconds, window=RATE_INTERVAL, **_CHOSEN)
+        whole = increase_of(one.signal, Level.POOL, window=RATE_INTERVAL, **_CHOSEN)
+        shares.append(Query(f"{within} / ({whole} > 0)", f"{who(Level.POOL)} {one.slug}"))
+    told = ", ".join(f"{one.title} {one.bound_seconds:g} s" for one in judged)
+    lines = tuple(Limit(share, GOOD) for share in sorted({one.objective for one in judged}))
+    if judged:
+        yield Panel("Goodput", f"Share of events within the bounds of the objectives ({told}). The lines are the objectives.",
+                    "goodput", queries=tuple(shares), unit="percentunit", limits=lines, top=1.0, width=12)  # fmt: skip
+
+
+def _latencies(limits: Limits) -> Row:
+    spread = "How many requests had their first token how soon: two bands are two kinds of requests, which a quantile hides."
+    parts = (
+        ("Time to first token", FIRST_TOKEN, "Arrival to first token."),
+        ("Inter-token latency", BETWEEN_TOKENS, "Gap between successive outputs of one request."),
+        ("End-to-end latency", WHOLE, "Arrival to last token; grows with the length of answers."),
     )
-
-
-def _requests() -> Panel:
-    query = rate_of("requests", _LEVEL, window=RATE_INTERVAL, by=(), **_CHOSEN)
-    return _number("Requests", "Requests finished per second.", "requests", query, "reqps", "text")
-
-
-def _ttft() -> Panel:
-    query = quantile_of(0.99, TTFT.signal, _LEVEL, window=RATE_INTERVAL, by=(), **_CHOSEN)
-    text = f"99 of 100 requests have their first token by then; red above {TTFT.bound_seconds:g} s."
-    return _number("TTFT p99", text, "time-to-first-token", query, "s", "green", _BOUND)
-
-
-def _errors() -> Panel:
-    query = share_of("error_ratio", _LEVEL, window=RATE_INTERVAL, by=(), **_CHOSEN)
-    text = "Share of finished requests that ended in an error; no data without traffic."
-    limits = (Limit(0.01, "orange"), Limit(0.05, "red"))
-    return _number("Errors", text, "errors", query, "percentunit", "green", *limits)
-
-
-def _saturation() -> Panel:
-    query = fold_of("max", "saturation_ratio", _LEVEL, by=(), **_CHOSEN)
-    text = "Load of the fullest pool over what it can take, of pods that report: read it beside Reporting."
-    limits = (Limit(0.8 * THRESHOLDS.saturation_ratio, "orange"), _FULL)
-    return _number("Saturation", text, "saturation", query, "percentunit", "green", *limits)
-
-
-def _reporting() -> Panel:
-    query = fold_of("min", "reporting_ratio", _LEVEL, by=(), **_CHOSEN)
-    text = "Share of known pods whose numbers are current, in the worst pool. Overloaded pods fall silent."
-    limits = (Limit(0.8, "orange"), Limit(1, "green"))
-    return _number("Reporting", text, "reporting", query, "percentunit", "red", *limits)
-
-
-def _budget() -> Panel:
-    query = f"1 - max({error_ratio(TTFT, BUDGET_WINDOW, **_CHOSEN)}) / {TTFT.budget:g}"
-    text = f"Error budget of {TTFT.title} left over {BUDGET_WINDOW}, in the worst pool; overspent below 0."
-    limits = (Limit(0, "orange"), Limit(0.25, "green"))
-    return _number("TTFT budget left", text, "error-budget", query, "percentunit", "red", *limits)
-
-
-def _states() -> Panel:
-    text = "Known pods by what their numbers are worth at this moment."
-    return Panel("Pods by state", text, "pods", draw=Draw.STAT, queries=(_PODS,), below="text", width=6, height=4)
-
-
-def _latency(title: str, name: str, text: str, anchor: str, *limits: Limit) -> Panel:
-    queries = quantiles(name, _LEVEL, 0.5, 0.95, 0.99)
-    return Panel(title, text, anchor, queries=queries, unit="s", limits=limits)
-
-
-def _latencies() -> Row:
-    first = f"Arrival to first token. The objective: {TTFT.objective * 100:g}% of requests below the line."
-    between = "Gap between successive outputs of one request."
-    whole = "Arrival to last token; grows with the length of answers."
     return Row(
         title="Latency: what users feel",
         panels=(
-            _latency("Time to first token", TTFT.signal, first, "time-to-first-token", _BOUND),
-            _latency("Inter-token latency", "inter_token_latency_seconds", between, "inter-token-latency"),
-            _latency("End-to-end latency", "end_to_end_latency_seconds", whole, "end-to-end-latency"),
+            *(_latency(limits, title, name, text) for title, name, text in parts),
+            Panel("Time to first token, all requests", spread, "time-to-first-token", draw=Draw.HEATMAP,
+                  queries=(_HERE.buckets(FIRST_TOKEN),), unit="s", width=12),
+            *_goodput(limits),
         ),
-    )
+    )  # fmt: skip
 
 
-def _requests_held() -> Panel:
-    text = "Requests in the engines' batches, and queued for room, of the pods that report."
-    running, waiting = (gauge("max", f"requests_{what}", _LEVEL, what) for what in ("running", "waiting"))
-    return Panel("Running and waiting", text, "running-and-waiting", queries=(running, waiting), width=6)
-
-
-def _kv_cache() -> Panel:
-    text = "Share of the KV cache that live requests hold: mean over capacity, and the fullest rank or pod."
-    mean = gauge("max", "kv_cache_usage_ratio", _LEVEL, "mean")
-    fullest = gauge("max", "kv_cache_usage_max_ratio", _LEVEL, "max")
-    return Panel("KV cache in use", text, "kv-cache", queries=(mean, fullest), unit="percentunit", width=6)
-
-
-def _load() -> Row:
+def _load(limits: Limits) -> Row:
+    held = (*(_HERE.gauge("max", f"requests_{what}", what) for what in ("running", "waiting")),
+            _HERE.gauge("max", "requests_max", "limit"))  # fmt: skip
+    kv_cache = (_HERE.gauge("max", "kv_cache_usage_ratio", "mean"), _HERE.gauge("max", "kv_cache_usage_max_ratio", "max"))
     full = "Mean over reporting pods of the larger of queue and KV cache over their limits. The line is full."
-    heard = "Share of known pods behind the numbers to the left. When it falls, they understate the load."
-    saturation = (gauge("max", "saturation_ratio", _LEVEL),)
-    reporting = (gauge("min", "reporting_ratio", _LEVEL),)
+    heard = "Share of known pods behind all these numbers. When it falls, they understate the load."
+    balance = (_HERE.gauge("max", "imbalance_ratio", "busiest / mean"), _HERE.gauge("max", "load_variation_ratio", "variation"))
+    refused = (_HERE.rate("rejected_requests", "rejected"), _HERE.rate("preemptions", "preempted"))
+    flow = "How fast the queue grows (above 0) or drains (below), in requests per second."
     return Row(
         title="Load: how full it is",
         panels=(
-            _requests_held(),
-            _kv_cache(),
-            Panel(
-                "Saturation",
-                full,
-                "saturation",
-                queries=saturation,
-                unit="percentunit",
-                limits=(_FULL,),
-                width=6,
-            ),
-            Panel("Reporting", heard, "reporting", queries=reporting, unit="percentunit", width=6),
+            Panel("Saturation", full, "saturation", queries=(_HERE.gauge("max", "saturation_ratio"),), unit="percentunit",
+                  limits=(limits.full,), width=6),
+            Panel("Reporting", heard, "reporting", queries=(_HERE.gauge("min", "reporting_ratio"),), unit="percentunit", width=6),
+            Panel("Queue growth", flow, "running-and-waiting", queries=(_HERE.slope("requests_waiting"),), unit="reqps",
+                  signed=True, width=6),
+            Panel("Rejected and preempted", "Requests that full engines refused, and running ones pushed back for want of KV "
+                  "cache, per second.", "preemptions", queries=refused, unit="ops", width=6),
+            Panel("Running and waiting", "Requests in the engines' batches, and queued for room, of the pods that report; and "
+                  "how many the servers take at most, where they say.", "running-and-waiting", queries=held),
+            Panel("KV cache in use", "Share of the KV cache that live requests hold: mean over capacity, and the fullest rank or "
+                  "pod.", "kv-cache", queries=kv_cache, unit="percentunit"),
+            Panel("Evenness", "Load of the busiest pod over the mean (1 is even; an alert fires at the upper line), and standard "
+                  "deviation over mean.", "balance", queries=balance, limits=limits.imbalance),
         ),
-    )
+    )  # fmt: skip
 
 
-def _outcomes() -> Panel:
-    query = rate_of("requests", _LEVEL, window=RATE_INTERVAL, by=("outcome",), **_CHOSEN)
-    text = "Requests finished per second, by how they ended."
-    queries = (Query(query, "{{outcome}}"),)
-    return Panel("Requests by outcome", text, "requests", draw=Draw.STACK, queries=queries, unit="reqps")
+def _traffic(limits: Limits) -> Row:
+    outcomes = _HERE.rate("requests", "{{outcome}}", by=("outcome",))
+    tokens = tuple(_HERE.rate(f"{way}_tokens", way) for way in ("prompt", "generation"))
+    broken = (_HERE.share("error_ratio", "errors"), _HERE.share("abort_ratio", "aborted"))
+    sizes = tuple(_HERE.quantile("$quantile", f"request_{way}_tokens", what) for way, what in
+                  (("prompt", "prompt"), ("generation", "answer")))  # fmt: skip
+    return Row(
+        title="Traffic: what is asked of it",
+        panels=(
+            Panel("Requests by outcome", "Requests finished per second, by how they ended.", "requests", draw=Draw.STACK,
+                  queries=(outcomes,), unit="reqps", colors=OUTCOME_COLORS, width=12),
+            Panel("Errors and aborts", "Share of finished requests that failed, and that were broken off, mostly by the client.",
+                  "errors", queries=broken, unit="percentunit", limits=limits.errors, width=12),
+            Panel("Tokens", "Prompt tokens taken in (cached ones included) and tokens generated, per second.", "tokens",
+                  queries=tokens, unit=TOKENS_PER_SECOND, width=12),
+            Panel("Length of prompts and answers", "Tokens per request, at the chosen quantile. Longer ones cost more of "
+                  "everything.", "tokens", queries=sizes, unit=TOKENS, width=12),
+        ),
+    )  # fmt: skip
 
 
-def _tokens() -> Panel:
-    text = "Prompt tokens taken in (cached ones included) and tokens generated, per second."
-    queries = tuple(
-        Query(rate_of(f"{way}_tokens", _LEVEL, window=RATE_INTERVAL, **_CHOSEN), f"{_WHO} {way}")
-        for way in ("prompt", "generation")
-    )
-    return Panel("Tokens", text, "tokens", queries=queries, unit="suffix: tokens/s")
-
-
-def _prefix_cache() -> Panel:
-    text = "Share of looked-up prompt tokens found in the engines' prefix caches; no line without look-ups."
-    query = share_of("prefix_cache_hit_ratio", _LEVEL, window=RATE_INTERVAL, **_CHOSEN)
-    return Panel("Prefix-cache hits", text, "prefix-cache", queries=(Query(query, _WHO),), unit="percentunit")
-
-
-def _pods_now() -> Panel:
-    text = "Each pod's state, load and age of its last good sample. A silent pod keeps state and age only."
+def _pods_now(limits: Limits) -> Panel:
+    text = "Each pod's state, load and age of its last good sample. A silent pod keeps state and age only. Click a pod to see it."
     by = (*LEVEL_LABELS[Level.POD], "state")
     sampled = fold_of("max", "last_sample_timestamp_seconds", Level.POD, **_CHOSEN)
     columns = (
         Query(f"{fold_of('max', 'state', Level.POD, by=by, **_CHOSEN)} == 1"),
-        Query(fold_of("max", "requests_running", Level.POD, **_CHOSEN), "Running"),
-        Query(fold_of("max", "requests_waiting", Level.POD, **_CHOSEN), "Waiting"),
-        Query(fold_of("max", "kv_cache_usage_ratio", Level.POD, **_CHOSEN), "KV cache", "percentunit"),
-        Query(f"time() - {sampled}", "Age", "s"),
+        Query(fold_of("max", "requests_running", Level.POD, **_CHOSEN), "Running", "short"),
+        Query(fold_of("max", "requests_waiting", Level.POD, **_CHOSEN), "Waiting", "short"),
+        Query(fold_of("max", "kv_cache_usage_ratio", Level.POD, **_CHOSEN), "KV cache", "percentunit", limits.kv_cache, "green"),
+        Query(f"time() - {sampled}", "Age", "s", limits.age, "green"),
     )
-    return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, width=16)
+    link = Link(title=TO_POD.title, board=TO_POD.board, level=Level.POD, column="pod")
+    return Panel("Pods now", text, "pods", draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"),
+                 sort="Waiting", colors=STATE_COLORS, width=16)  # fmt: skip
 
 
-def _pods() -> Row:
+def _pods(limits: Limits) -> Row:
     text = "Known pods by state. Only fresh, warming and no_progress ones carry load numbers."
-    over_time = Panel("Pods over time", text, "pods", draw=Draw.STACK, queries=(_PODS,))
-    return Row(title="Pods: who serves it", panels=(over_time, _pods_now()))
-
-
-def _internals() -> Row:
-    parts = (
-        ("Queue time", "queue_time_seconds", "Time requests waited in the engine."),
-        ("Prefill time", "prefill_time_seconds", "Per finished request: scheduled to first token."),
-        ("Decode time", "decode_time_seconds", "Per finished request: first to last token."),
-    )
-    silent = "No line where the engine does not say."
-    panels = (_latency(title, name, f"{text} {silent}", "internals") for title, name, text in parts)
-    return Row(title="Inside the engines", panels=tuple(panels), collapsed=True)
+    over_time = _HERE.gauge("sum", "pods", "{{state}}", by=("state",))
+    legend = who(Level.POD)
+    use = Query(fold_of("max", "kv_cache_usage_ratio", Level.POD, **_CHOSEN), legend)
+    waiting = Query(fold_of("max", "requests_waiting", Level.POD, **_CHOSEN), legend)
+    return Row(
+        title="Pods: who serves it",
+        panels=(
+            Panel("Pods over time", text, "pods", draw=Draw.STACK, queries=(over_time,), colors=STATE_COLORS),
+            _pods_now(limits),
+            Panel("Waiting by pod", "Requests queued in each pod: one line above the others is uneven routing or a slow pod.",
+                  "running-and-waiting", queries=(waiting,), links=(TO_POD,), width=12),
+            Panel("KV cache by pod", "Share of its KV cache that live requests of each pod hold.", "kv-cache", queries=(use,),
+                  unit="percentunit", links=(TO_POD,), width=12),
+        ),
+    )  # fmt: skip
 
 
 _HOW_TO_READ = """\
@@ -196,27 +195,22 @@ without it is the engine, the model or longer prompts. No data is not zero: an e
 number has no line."""
 
 
-def _how_to_read() -> Row:
-    panel = Panel("Reading", _HOW_TO_READ, "pool", draw=Draw.TEXT, width=24, height=5)
-    return Row(title="How to read this board", panels=(panel,))
-
-
-POOL = Board(
-    uid="llm-pool",
-    title="LLM pool",
-    question="How is this model served?",
-    variables=choices(_LEVEL, "pods"),
-    rows=(
-        Row(
-            title="Now",
-            panels=(_requests(), _ttft(), _errors(), _saturation(), _reporting(), _budget(), _states()),
+def pool(settings: Settings) -> Board:
+    """The board of pools."""
+    limits = Limits(settings)
+    return Board(
+        uid="llm-pool",
+        title="LLM pool",
+        question="How is this model served?",
+        variables=(*choices(Level.POOL), QUANTILE),
+        rows=(
+            _now(limits),
+            _latencies(limits),
+            _load(limits),
+            _traffic(limits),
+            _pods(limits),
+            *INSIDE,
+            how_to_read(_HOW_TO_READ, "pool"),
         ),
-        _latencies(),
-        _load(),
-        Row(title="Traffic: what it does", panels=(_outcomes(), _tokens(), _prefix_cache())),
-        _pods(),
-        _internals(),
-        _how_to_read(),
-    ),
-    annotations=(Query("ALERTS" + braces({"alertstate": "firing", **_CHOSEN}), "Firing alerts"),),
-)
+        annotations=(alerts(Level.POOL), *restarts(Level.POOL), reloads({})),
+    )

@@ -1,10 +1,11 @@
 """What may stand in the configuration: every key with its type and default, and what is said of one that may not."""
 
-import difflib
-import re
 from typing import Any, get_type_hints
 
 import msgspec
+
+from collector import strict_yaml
+from collector.strict_yaml import nearest as nearest
 
 Written = Any
 """A duration or size as it stands in the file; `exporter.units` says what is wrong with it."""
@@ -108,9 +109,6 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
 }  # fmt: skip
 """Which keys may stand where; `[]` is any place of a list."""
 
-_WORDS = {"array": "a list", "bool": "true or false", "float": "a number", "int": "a whole number", "null": "nothing",
-          "object": "keys with values", "str": "text"}  # fmt: skip
-
 
 def keys() -> dict[str, Any]:
     """Every key by its full name, with its default; NODEFAULT where it is required."""
@@ -131,18 +129,4 @@ def scalars() -> dict[str, type]:
 
 def explain(message: str) -> str:
     """msgspec's message with the key first, in words, and the nearest known key where one is unknown."""
-    what, _, where = message.partition(" - at `$")
-    key = where.rstrip("`").lstrip(".")
-    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", what):
-        struct = SECTIONS[re.sub(r"\[[^]]*\]", "[]", key)]
-        return f"{key + '.' if key else ''}{unknown[1]}: unknown key; {nearest(unknown[1], struct.__struct_fields__)}"
-    if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
-        return f"{key + '.' if key else ''}{missing[1]}: missing; it is required"
-    words = re.sub("`([^`]*)`", lambda match: " or ".join(_WORDS.get(kind, kind) for kind in match[1].split(" | ")), what)
-    return f"{key or 'file'}: {words[:1].lower()}{words[1:]}"
-
-
-def nearest(name: str, known: tuple[str, ...]) -> str:
-    """A hint for who misspelled a name."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
+    return strict_yaml.explain(message, SECTIONS)

@@ -35,6 +35,7 @@ class SelfMetrics(Collector):
         self.series = 0
         self.pods_dropped = 0
         self.reload_successful = True
+        self.reloaded_at = clock.now().wall
         self.sources_good: Mapping[str, bool] = {}
         self.outboxes: list[Outbox[Any]] = []
         row = find("scrape_duration_seconds", Level.EXPORTER)
@@ -45,6 +46,8 @@ class SelfMetrics(Collector):
     def note_reload(self, successful: bool) -> None:
         """How the last reading of the configuration went."""
         self.reload_successful = successful
+        if successful:
+            self.reloaded_at = self._clock.now().wall
 
     def note(self, outcome: Reading | Failure) -> None:
         """Count one attempt."""
@@ -62,6 +65,7 @@ class SelfMetrics(Collector):
         tracks = list(self._state.tracks.values())  # the loop goes on beside us
         yield self._gauge("build_info", [((__version__, platform.python_version()), 1)])
         yield self._gauge("config_last_reload_successful", [((), float(self.reload_successful))])
+        yield self._gauge("config_last_reload_success_timestamp_seconds", [((), self.reloaded_at)])
         good = [((source,), float(good)) for source, good in sorted(self.sources_good.items())]
         yield self._gauge("target_source_last_read_successful", good)
         up: dict[tuple[str, ...], float] = {}

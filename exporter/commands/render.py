@@ -2,10 +2,11 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from exporter.commands.options import CONFIG, OUT, SET, load
+from exporter.commands.options import CONFIG, FILE, OUT, SET, load
 from exporter.commands.result import report, run
 from exporter.units import parse_duration
 
@@ -19,24 +20,75 @@ def render() -> None:
 
 @render.command("dashboards")
 @OUT
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "provisioning", "configmaps"]),
+    default="json",
+    show_default=True,
+    help="json: to import. provisioning: Grafana's folders. configmaps: for the sidecar of Grafana's chart.",
+)
+@click.option(
+    "--config",
+    "path",
+    default=None,
+    type=FILE,
+    help="Objectives, thresholds and windows of the rules (YAML; docs/alerts.md), which the boards draw.",
+)
 @click.option("--docs-url", default=None, help="Where docs/dashboards.md can be read; panels link to it.")
-def render_dashboards(out: Path, docs_url: str | None) -> None:
+@click.option("--uid-prefix", default=None, help="Goes before the uid of each board and of the links between them.")
+@click.option("--refresh", default=None, help="How often boards ask again, such as 1m; empty: never.  [default: 30s]")
+@click.option(
+    "--match",
+    "matches",
+    multiple=True,
+    metavar="LABEL=VALUE",
+    help="Matcher for every query, such as env=prod or env=~prod|test. May be repeated.",
+)
+@click.option(
+    "--logs-url", default=None, help="Where a pod's logs are; $cluster, $namespace, $pod are filled in.  [default: Loki]"
+)
+@click.option("--traces-url", default=None, help="Where a pod's traces are, likewise.  [default: Tempo]")
+def render_dashboards(out: Path, form: str, path: Path | None, matches: tuple[str, ...], **given: str | None) -> None:
     """Write the Grafana boards."""
-    from dashboards.render import write
+    from dashboards.options import Options, matcher
+    from dashboards.render import Form, write
 
-    report(lambda: write(out) if docs_url is None else write(out, docs=docs_url), out)
+    settings = _settings(path)
+    names = {"docs_url": "docs", "logs_url": "logs", "traces_url": "traces"}
+    chosen = {names.get(key, key): value for key, value in given.items() if value is not None}
+    try:
+        options = Options(matchers=tuple(matcher(text) for text in matches), **chosen)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    report(lambda: write(out, options, Form(form), settings), out)
 
 
 @render.command("alerts")
 @OUT
+@click.option("--config", "path", default=None, type=FILE, help="Objectives, thresholds and windows (YAML; docs/alerts.md).")
 @click.option("--grafana-url", default="", help="Root of Grafana, for the links of alerts.")
 @click.option("--runbook-url", default=None, help="Where alerts/runbook.md can be read.")
-def render_alerts(out: Path, grafana_url: str, runbook_url: str | None) -> None:
-    """Write the Prometheus rules."""
-    from alerts.render import Links, write
+@click.option("--no-keep-firing-for", is_flag=True, help="Leave out what vmalert before 1.91 refuses.")
+def render_alerts(out: Path, path: Path | None, grafana_url: str, runbook_url: str | None, no_keep_firing_for: bool) -> None:
+    """Write the Prometheus rules, and the same for Kubernetes, as a mixin, with an Alertmanager example."""
+    from alerts.render import Form, Links, write
 
     links = Links(grafana=grafana_url) if runbook_url is None else Links(grafana=grafana_url, runbook=runbook_url)
-    report(lambda: write(out, links), out)
+    settings = _settings(path)
+    report(lambda: write(out, Form(links=links, keep_firing=not no_keep_firing_for), settings), out)
+
+
+def _settings(path: Path | None) -> Any:
+    """What rules and boards go by: of the file, or what ships."""
+    from alerts.settings import SettingsError, load_settings
+    from alerts.slo import DEFAULTS
+
+    try:
+        return DEFAULTS if path is None else load_settings(path)
+    except SettingsError as error:
+        click.echo(str(error), err=True)
+        sys.exit(2)
 
 
 @render.command("picker-config")

@@ -35,6 +35,8 @@ L40S = Accelerator("L40S", prefill_tokens_per_second=5_200.0, step_seconds=0.045
 class EngineConfig:
     """One engine (one data-parallel rank of a pod).
 
+    With `draft_tokens`, each decode step of a request proposes that many; each is accepted with the probability `acceptance`
+    if all before it were.
     `num_blocks` counts blocks that requests can use. `max_queue` limits waiting requests; beyond it the front
     end turns requests away.
     """
@@ -50,12 +52,16 @@ class EngineConfig:
     max_queue: int | None = None
     adapters: tuple[str, ...] = ()
     max_loras: int = 0
+    draft_tokens: int = 0
+    acceptance: float = 0.0
 
     def __post_init__(self) -> None:
         if self.num_blocks * self.block_size < self.max_model_len:
             raise ValueError("the KV cache must hold at least one request of max_model_len tokens")
         if bool(self.adapters) != bool(self.max_loras):
             raise ValueError("adapters and max_loras belong together")
+        if self.draft_tokens and (self.kind != "vllm" or not 0 <= self.acceptance <= 1):
+            raise ValueError("only vLLM speculates here, and acceptance is a probability")
         if min(self.max_num_seqs, self.max_batched_tokens, self.block_size) < 1:
             raise ValueError("max_num_seqs, max_batched_tokens and block_size are at least 1")
 

@@ -263,10 +263,12 @@ class Engine:
 
     def _emit(self, slot: Slot, at: int, gaps: dict[int, int]) -> int:
         trace = slot.trace
-        trace.generated += 1
-        slot.target += 1
-        self.ledger.generation_tokens += 1
-        tokens = 1
+        accepted = self._accepted(slot)
+        tokens = 1 + accepted
+        trace.generated += tokens
+        slot.target += tokens
+        slot.computed += accepted
+        self.ledger.generation_tokens += tokens
         if trace.last_token is None:
             trace.first_token = at
             self.ledger.first_token(trace)
@@ -275,11 +277,23 @@ class Engine:
         else:
             gap = at - trace.last_token
             gaps[gap] = gaps.get(gap, 0) + 1
-            self.ledger.decode_tokens += 1
+            self.ledger.decode_tokens += tokens
             if trace.gaps is not None:
                 trace.gaps.append(gap)
         trace.last_token = at
         return tokens
+
+    def _accepted(self, slot: Slot) -> int:
+        """Tokens of the draft that this step of a request adds beside its own one."""
+        if not self.config.draft_tokens or slot.trace.last_token is None:
+            return 0
+        self.ledger.drafts += 1
+        room = min(self.config.draft_tokens, slot.request.total_output_tokens - slot.trace.generated - 1)
+        accepted = 0
+        while accepted < room and self._random.random() < self.config.acceptance:
+            self.ledger.accepted_at[accepted] = self.ledger.accepted_at.get(accepted, 0) + 1
+            accepted += 1
+        return accepted
 
     def _end(self, slot: Slot, outcome: Outcome, at: int) -> None:
         trace = slot.trace

@@ -135,6 +135,10 @@ class Ledger:
     cache_tokens_loaded: int = 0
     prefix_queries: int = 0
     prefix_hits: int = 0
+    drafts: int = 0
+    accepted_at: dict[int, int] = field(default_factory=dict)
+    """Accepted tokens by their position in the draft."""
+
     preemptions: int = 0
     preempted_input_tokens: int = 0
     preempted_output_tokens: int = 0

@@ -20,7 +20,7 @@ MISTRAL = EngineConfig("tgi", "mistralai/Mistral-Small-24B-Instruct", A100, bloc
 LLAMA_POOL = PoolPlan(
     "llama-70b",
     (
-        PodPlan("llama-70b-h100-0", LLAMA),
+        PodPlan("llama-70b-h100-0", replace(LLAMA, draft_tokens=3, acceptance=0.6)),
         PodPlan("llama-70b-a100-0", replace(LLAMA.on(A100), num_blocks=2800)),
         PodPlan("llama-70b-a100-1", replace(LLAMA.on(A100), num_blocks=2400), ranks=2),
         PodPlan("llama-70b-l40s-0", replace(LLAMA.on(L40S), num_blocks=1700)),

@@ -78,10 +78,11 @@ class Scheduler:
     def _continue(self, slot: Slot, step: Step, budget: int) -> int:
         missing = slot.target - slot.computed
         tokens = min(missing, budget)
-        if not self._grow(slot, slot.computed + tokens):
+        decodes = missing == 1 and bool(slot.trace.generated)
+        if not self._grow(slot, slot.computed + tokens + (self.config.draft_tokens if decodes else 0)):
             return 0
         step.tokens.append((slot, tokens))
-        if missing == 1 and slot.trace.generated:
+        if decodes:
             step.decoding += 1
         else:
             step.prefill_tokens += tokens

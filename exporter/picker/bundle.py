@@ -11,13 +11,14 @@ from typing import Any
 import yaml
 
 from collector.model import Target
-from collector.picking import KV_CACHE, LORA, PREFIX, QUEUE, RUNNING, WEIGHTS
+from collector.picking import KV_CACHE, LORA, PREFIX, QUEUE, RUNNING
 from collector.scoring import Full
+from collector.signals import PICKER_WEIGHTS
 from exporter.picker.dialects import DIALECTS, LABELS
 from exporter.units import show_duration
 
 PROFILES: Mapping[str, Mapping[str, float]] = MappingProxyType({
-    "default": WEIGHTS,
+    "default": PICKER_WEIGHTS,
     "chat-latency": {QUEUE: 3.0, KV_CACHE: 2.0, PREFIX: 3.0, LORA: 1.0},
     "batch-throughput": {QUEUE: 1.0, KV_CACHE: 3.0, PREFIX: 2.0, RUNNING: 1.0},
 })  # fmt: skip

@@ -6,8 +6,8 @@ from typing import Any
 
 from collector import picking
 from collector.model import Target
-from collector.picking import KV_CACHE, QUEUE, RUNNING, WEIGHTS
-from collector.signals import REPORTING
+from collector.picking import KV_CACHE, QUEUE, RUNNING
+from collector.signals import PICKER_WEIGHTS, REPORTING
 from collector.snapshot import Endpoint
 
 _GAUGES = {QUEUE: "requests_waiting", KV_CACHE: "kv_cache_usage_max_ratio", RUNNING: "requests_running"}
@@ -29,7 +29,7 @@ class Standing:
         return {**asdict(self), "scores": dict(self.scores)}
 
 
-def standing(target: Target, endpoints: Iterable[Endpoint], weights: Mapping[str, float] = WEIGHTS) -> Standing:
+def standing(target: Target, endpoints: Iterable[Endpoint], weights: Mapping[str, float] = PICKER_WEIGHTS) -> Standing:
     """How the target stands in its pool by the picker's default weights; without what depends on a request (prefix, adapter)."""
     pool = [one for one in endpoints if one.target.pool_key == target.pool_key]
     told = {one.target.key: one.gauges for one in pool if one.state in REPORTING}

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from exporter.publish.prometheus import Format
 from tests.real import programs
 from tests.real.frozen import FrozenPage, serve
 from tests.real.isolated import Isolated, start_isolated
-from tests.real.running import Running, free_port, program, running
+from tests.real.promapi import vector
+from tests.real.running import Running, found, free_port, program, running, wait_until
 
 ROOT = Path(__file__).parents[2]
 DEMO_SPEED = 4
+ENOUGH_SCRAPES = 20
 NewFolder = pytest.TempPathFactory
 
 
@@ -56,11 +59,30 @@ def frozen(demo: Running) -> Iterator[FrozenPage]:
         yield frozen
 
 
-@pytest.fixture(scope="session", params=["2", "3"])
-def prometheus(request: pytest.FixtureRequest, demo_job: dict[str, object], tmp_path_factory: NewFolder) -> Iterator[Running]:
+@pytest.fixture(scope="session")
+def both(demo_job: dict[str, object], tmp_path_factory: NewFolder) -> Iterator[dict[str, Running]]:
+    """Prometheus 2 and 3, those that are there, at the same time: each takes half a minute until it knows enough."""
+    with ExitStack() as stack:
+        yield {
+            version: stack.enter_context(programs.start_prometheus(version, [demo_job], tmp_path_factory.mktemp("prometheus")))
+            for version, name in programs.PROMETHEUS.items()
+            if found(name)
+        }
+
+
+@pytest.fixture(scope="session", params=list(programs.PROMETHEUS))
+def prometheus(request: pytest.FixtureRequest, both: dict[str, Running]) -> Running:
     """Prometheus 2 and 3, each scraping the demo."""
-    with programs.start_prometheus(request.param, [demo_job], tmp_path_factory.mktemp("prometheus")) as prometheus:
-        yield prometheus
+    program(programs.PROMETHEUS[request.param])
+    return both[request.param]
+
+
+@pytest.fixture(scope="session")
+def fed(prometheus: Running) -> Running:
+    """Prometheus after enough scrapes for rates."""
+    enough = f'count_over_time(up{{job="llm-fleet"}}[10m]) >= {ENOUGH_SCRAPES}'
+    wait_until(lambda: vector(prometheus, enough), 90, f"{ENOUGH_SCRAPES} scrapes")
+    return prometheus
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from tests.real.running import Running, free_port, program, running
 ROOT = Path(__file__).parents[2]
 RULES = sorted((ROOT / "alerts" / "generated").glob("*.yaml"))
 Settings = Mapping[str, Any]
+PROMETHEUS = {"2": "prometheus-2", "3": "prometheus"}
+"""Parts by major version."""
 
 
 def write_yaml(path: Path, settings: Settings) -> Path:
@@ -27,17 +29,17 @@ def scrape_settings(jobs: Sequence[Settings]) -> dict[str, Any]:
 
 @contextmanager
 def start_prometheus(version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "") -> Iterator[Running]:
-    """A Prometheus of a major version that scrapes the jobs and evaluates the shipped rules every second."""
+    """A Prometheus of a major version that scrapes the jobs every second and evaluates the shipped rules every two."""
     port, rules = free_port(), folder / "rules"
     rules.mkdir()
     for path in RULES:
-        often = re.sub(r"interval: \w+", "interval: 1s", path.read_text(encoding="utf-8"))
+        often = re.sub(r"interval: \w+", "interval: 2s", path.read_text(encoding="utf-8"))
         (rules / path.name).write_text(often, encoding="utf-8")
     settings = scrape_settings(jobs) | {"rule_files": [f"{rules}/*.yaml"]}
-    settings["global"]["evaluation_interval"] = "1s"
+    settings["global"]["evaluation_interval"] = "2s"
     if alertmanager:
         settings["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
-    command = [program({"2": "prometheus-2", "3": "prometheus"}[version]),
+    command = [program(PROMETHEUS[version]),
                f"--config.file={write_yaml(folder / 'prometheus.yml', settings)}", f"--storage.tsdb.path={folder}/data",
                f"--web.listen-address=127.0.0.1:{port}"]  # fmt: skip
     with running(command, url=f"http://127.0.0.1:{port}", ready="/-/ready", log=folder / "log") as prometheus:

@@ -43,11 +43,17 @@ def free_port() -> int:
         return port
 
 
+def found(name: str) -> str | None:
+    """Path of a part's program, if it is there."""
+    path = read_catalogue().part(name).program
+    return str(path) if path is not None and path.is_file() else None
+
+
 def program(name: str) -> str:
     """Path of a part's program; without it the test skips, or fails where all parts have to be there."""
+    if path := found(name):
+        return path
     part = read_catalogue().part(name)
-    if part.program is not None and part.program.is_file():
-        return str(part.program)
     reason = f"{name} is missing: {part.install}"
     if os.environ.get(REQUIRE_PARTS):
         pytest.fail(reason)

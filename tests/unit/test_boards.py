@@ -8,14 +8,20 @@ from pathlib import Path
 import pytest
 from grafanalib import core
 
+from alerts.model import alerts_of
+from alerts.rules import GROUPS
+from alerts.slo import THRESHOLDS, TTFT
+from collector.naming import LEVEL_LABELS
 from dashboards.boards import BOARDS
+from dashboards.draw import drawn
 from dashboards.mend import mended
-from dashboards.panels import SOURCE, drawn
+from dashboards.panels import SOURCE
 from dashboards.render import write
+from tests.promql import labels_of, parsed, selectors
 
 ROOT = Path(__file__).parents[2]
-DRAWN = {board.uid: drawn(board, "docs/dashboards.md") for board in BOARDS}
-UNITS = {"short", "s", "reqps", "percentunit"}
+DRAWN = {board.uid: drawn(board) for board in BOARDS}
+UNITS = {"short", "s", "reqps", "ops", "percentunit", "bytes", "Bps", "dtdurations"}
 
 boards = pytest.mark.parametrize("board", DRAWN.values(), ids=DRAWN.keys())
 
@@ -46,7 +52,7 @@ def test_committed_boards_are_what_the_boards_say(tmp_path):
 def test_the_head_is_that_of_schema_42(board):
     assert (board["schemaVersion"], board["refresh"], board["timezone"]) == (42, "30s", "browser")
     assert board["editable"] is False
-    assert re.fullmatch(r"[a-z-]{1,40}", board["uid"])
+    assert re.fullmatch(r"[a-z-]{1,15}", board["uid"])  # 40 at most, with a prefix of up to 25
     assert not {"__inputs", "rows", "style", "hideControls", "gnetId", "sharedCrosshair", "id"} & set(board)
     link = board["links"][0]
     assert link["includeVars"]
@@ -58,8 +64,8 @@ def test_the_head_is_that_of_schema_42(board):
 def test_nulls_are_the_lower_ends_of_thresholds_and_nothing_else(board):
     for path, value in walk(board):
         if value is None:
-            assert path[-4:] == ("thresholds", "steps", 0, "value"), path
-        if path and path[-1] == "steps":
+            assert path[-3:] == ("steps", 0, "value"), path
+        if path and path[-1] == "steps" and isinstance(value, list):
             assert value[0]["value"] is None
             ends = [step["value"] for step in value[1:]]
             assert ends == sorted(ends)
@@ -105,38 +111,104 @@ def test_every_panel_has_a_title_a_unit_and_a_description_with_a_link(board):
         assert re.search(r"\]\(docs/dashboards\.md#(.+)\)$", text)[1] in anchors
     for panel in queried(board):
         unit = panel["fieldConfig"]["defaults"]["unit"]
-        assert unit in UNITS or unit.startswith("suffix: ")
+        assert unit in UNITS or unit.startswith("suffix:")
         assert "maxDataPoints" not in panel
 
 
 @boards
-def test_variables_are_chained_and_every_query_uses_them_all(board):
-    names = [variable["name"] for variable in board["templating"]["list"]]
-    assert names[0] == "datasource"
-    for at, variable in enumerate(board["templating"]["list"][1:], start=1):
-        assert all(f"${name}" in variable["query"] for name in names[1:at])
-        assert (variable["refresh"], variable["includeAll"], variable["allValue"]) == (2, True, ".*")
+def test_variables_are_chained(board):
+    """Each list is narrowed by the choices before it, but for those that its series have no label of."""
+    listed = [variable for variable in board["templating"]["list"] if variable["type"] == "query"]
+    assert board["templating"]["list"][0]["name"] == "datasource"
+    assert board["templating"]["list"][0]["query"] == "prometheus"
+    names = [variable["name"] for variable in listed]
+    assert names[0] == "cluster"
+    for at, variable in enumerate(listed):
+        unknown = {"model", "engine"} if variable["name"] in ("pod", "adapter") else set()
+        assert all(f'{name}=~"${name}"' in variable["query"] for name in names[:at] if name not in unknown)
+        assert (variable["refresh"], variable["includeAll"], variable["multi"]) == (2, True, True)
         assert variable["definition"] == variable["query"]
+        # All pools are those that model and engine let through; All of anything else is anything.
+        spelled_out = variable["name"] in ("pool", "instance")
+        assert variable.get("allValue") == (None if spelled_out else ".*")
+
+
+@boards
+def test_every_query_keeps_to_what_is_chosen(board):
+    """Each selector has a matcher for each choice that its family has a label of."""
+    chosen = {variable["name"] for variable in board["templating"]["list"]} - {"model", "engine"}
     for panel in queried(board):
         for target in panel["targets"]:
-            assert all(f'{name}=~"${name}"' in target["expr"] for name in names[1:])
+            for selector, _ in selectors(parsed(target["expr"])):
+                matched = {one.name for one in selector.matchers.matchers if one.value == f"${one.name}"}
+                assert matched >= chosen & labels_of(selector.name), target["expr"]
+
+
+def test_the_quantile_is_a_choice_of_its_own():
+    variable = DRAWN["llm-cluster"]["templating"]["list"][-1]
+    assert (variable["name"], variable["type"], variable["current"]["value"]) == ("quantile", "custom", "0.99")
+    assert [option["value"] for option in variable["options"]] == ["0.5", "0.9", "0.95", "0.99"]
+    asked = [target["expr"] for panel in queried(DRAWN["llm-cluster"]) for target in panel["targets"]]
+    assert any("histogram_quantile($quantile, " in expression for expression in asked)
 
 
 @boards
 def test_counters_are_read_over_the_rate_interval(board):
     for panel in queried(board):
         for target in panel["targets"]:
-            windows = re.findall(r"\[([^]]*)\]", target["expr"])
-            assert set(windows) <= {"$__rate_interval"}, target["expr"]
+            for function, window in re.findall(r"(\w+)\([^()]*\[([^\]]*)\]\)", target["expr"].replace('"1|1[.]0"', "")):
+                assert window == ("10m" if function == "changes" else "$__rate_interval"), target["expr"]
 
 
-def test_the_objective_and_full_saturation_are_drawn_as_lines():
+@boards
+def test_every_series_has_a_name_of_its_own_words(board):
+    """Without a legend Grafana shows the whole label set; only a lone number and a table's label columns need none."""
+    for panel in queried(board):
+        for target in panel["targets"]:
+            lone = panel["type"] == "stat" and len(panel["targets"]) == 1
+            assert target["legendFormat"] != "__auto" or lone or panel["type"] == "table", panel["title"]
+
+
+@boards
+def test_a_panel_that_finds_nothing_says_so(board):
+    for panel in queried(board):
+        assert panel["fieldConfig"]["defaults"]["noValue"]
+
+
+def test_limits_are_those_of_the_objectives():
     lines = {
-        panel["title"]: panel["fieldConfig"]["defaults"]["thresholds"]["steps"][-1]["value"]
-        for panel in panels(DRAWN["llm-pool"])
-        if panel["type"] == "timeseries" and panel["fieldConfig"]["defaults"]["custom"]["thresholdsStyle"]["mode"] == "line"
+        (uid, panel["title"]): [step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"][1:]]
+        for uid, board in DRAWN.items()
+        for panel in panels(board)
+        if panel["type"] == "timeseries" and panel["fieldConfig"]["defaults"]["custom"]["thresholdsStyle"]["mode"] == "dashed"
     }
-    assert lines == {"Time to first token": 1.0, "Saturation": 1.0}
+    assert lines["llm-pool", "Time to first token"] == [TTFT.bound_seconds]
+    assert lines["llm-cluster", "Time to first token"] == [TTFT.bound_seconds]
+    assert lines["llm-pool", "Goodput"] == [TTFT.objective]
+    assert lines["llm-pool", "Saturation"] == [THRESHOLDS.saturation_ratio]
+    assert lines["llm-pod", "Age of its numbers"] == [THRESHOLDS.stale_seconds]
+
+
+@boards
+def test_tables_show_no_column_without_a_name_and_sort_by_one_they_have(board):
+    for panel in (one for one in queried(board) if one["type"] == "table"):
+        lone = len(panel["targets"]) == 1
+        names = ["Value" if lone else f"Value #{target['refId']}" for target in panel["targets"]]
+        organized = panel["transformations"][-1]["options"]
+        shown = [organized["renameByName"][name] for name in names if not organized["excludeByName"].get(name)]
+        assert "" not in shown
+        assert organized["excludeByName"]["Time"]
+        for by in panel["options"].get("sortBy", ()):
+            assert by["displayName"] in shown
+        styled = {one["matcher"]["options"] for one in panel["fieldConfig"]["overrides"]}
+        columns = {*shown, *(label for target in panel["targets"] for label in re.findall(r"\w+", target["expr"]))}
+        assert styled - {"model", "state"} <= columns
+
+
+def test_alerts_lead_to_boards_that_have_the_choices_they_fill_in():
+    for rule in alerts_of(GROUPS):
+        names = {variable["name"] for variable in DRAWN[rule.board]["templating"]["list"]}
+        assert names >= set(LEVEL_LABELS[rule.level]) - {"pod"}, rule.name
 
 
 def test_uids_are_unique():

@@ -20,6 +20,7 @@ from exporter.demo.request import Request
 
 TIGHT = {
     "vllm": EngineConfig("vllm", "m", A100, num_blocks=530, max_queue=60),
+    "speculating": EngineConfig("vllm", "m", A100, num_blocks=530, max_queue=60, draft_tokens=3, acceptance=0.6),
     "sglang": EngineConfig("sglang", "m", A100, block_size=1, num_blocks=8400),
     "tgi": EngineConfig("tgi", "m", A100, block_size=1, num_blocks=8400),
 }
@@ -82,10 +83,11 @@ class TestConservation:
         begun = [trace for trace in records if trace.first_token is not None]
         assert ledger.generation_tokens == sum(trace.generated for trace in records)
         assert ledger.prompt_tokens == sum(trace.request.prompt_tokens for trace in begun)
+        outputs = ledger.decode_tokens - sum(ledger.accepted_at.values())  # accepted tokens come with another, without a gap
         if config.kind != "tgi":
-            assert ledger.decode_tokens == ledger.tally("itl").count
+            assert outputs == ledger.tally("itl").count
         assert ledger.generation_tokens == ledger.decode_tokens + len(begun)
-        assert sum(len(trace.gaps or ()) for trace in records) == ledger.decode_tokens
+        assert sum(len(trace.gaps or ()) for trace in records) == outputs
 
     @KINDS
     def test_time_is_busy_or_idle(self, config: EngineConfig) -> None:
@@ -277,6 +279,30 @@ class TestBehaviour:
         assert ledger.prompt_tokens == ledger.prefix_queries == 300
         assert ledger.computed_tokens > 300
         assert ledger.tally("preemptions").total == ledger.preemptions
+
+    def test_accepted_tokens_come_in_the_same_step(self) -> None:
+        """Sure acceptance: a round gives its own token and all three proposed ones, but never more than were asked for."""
+        engine = Engine(EngineConfig("vllm", "m", A100, draft_tokens=3, acceptance=1.0), keep_records=True)
+        engine.submit(request(1, output_tokens=10))
+        engine.advance(60.0)
+        ledger = engine.ledger
+        assert ledger.outcomes["stop"] == 1
+        assert ledger.generation_tokens == 10
+        assert ledger.drafts == 3  # 1 by prefill, then 4, 4 and the last one
+        assert ledger.accepted_at == {0: 2, 1: 2, 2: 2}
+        assert ledger.tally("itl").count == 3
+        assert engine.scheduler.pool.used == 0
+
+    def test_speculation_saves_rounds(self) -> None:
+        engine = Engine(EngineConfig("vllm", "m", A100, draft_tokens=3, acceptance=0.6))
+        engine.submit(request(1, output_tokens=400, max_tokens=400))
+        engine.advance(60.0)
+        assert engine.ledger.generation_tokens == 400
+        assert 399 / 4 < engine.ledger.drafts < 399 / 1.8  # 2.18 tokens a round on average
+
+    def test_only_vllm_speculates(self) -> None:
+        with pytest.raises(ValueError, match="only vLLM"):
+            EngineConfig("tgi", "m", A100, draft_tokens=3)
 
     def test_tgi_reserves_instead_of_preempting(self) -> None:
         engine = Engine(EngineConfig("tgi", "m", num_blocks=500, block_size=1, max_model_len=320))

@@ -145,6 +145,12 @@ class TestAgainstRecordedPages:
         assert_like(page, recorded)
         assert list(shapes(page)) == list(shapes(recorded))
 
+    def test_speculating_vllm(self) -> None:
+        page = page_of(after_load(replace(VLLM, adapters=(), max_loras=0, draft_tokens=3, acceptance=0.5))).render()
+        recorded = (PAGES / "vllm-0.32.0-queue-limit-specdecode-load.prom").read_text()
+        assert_like(page, recorded)
+        assert list(shapes(page)) == list(shapes(recorded))
+
     @pytest.mark.parametrize(
         ("before", "after"),
         [

@@ -32,6 +32,7 @@ def page(process: Process) -> Page:
     if len(process.engines) == 1:
         order: tuple[Iterator[Block], ...] = (
             parts.runtime(),
+            parts.counters(vllm_data.speculation(process.lead.config.draft_tokens)),
             parts.counters(vllm_data.ESTIMATES),
             parts.gauges(),
             parts.counters(vllm_data.COUNTERS),
@@ -50,6 +51,7 @@ def page(process: Process) -> Page:
             parts.http_sizes(),
             parts.gauges(),
             parts.cache_config(),
+            parts.counters(vllm_data.speculation(process.lead.config.draft_tokens)),
             parts.counters(vllm_data.ESTIMATES),
             parts.counters(vllm_data.COUNTERS),
             parts.rejections(),

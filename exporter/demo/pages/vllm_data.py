@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from exporter.demo.engine import Engine
 
@@ -33,6 +34,28 @@ ESTIMATES = (
     _one("estimated_read_bytes_per_gpu_total", "Bytes read by each GPU from its memory, estimated.", nothing),
     _one("estimated_write_bytes_per_gpu_total", "Bytes written by each GPU to its memory, estimated.", nothing),
 )
+
+
+def speculation(draft_tokens: int) -> tuple[Family, ...]:
+    """Counters of speculative decoding; none where nothing is speculated."""
+    if not draft_tokens:
+        return ()
+    positions = tuple(("position", str(at), partial(_accepted_at, at)) for at in range(draft_tokens))
+    return (
+        _one("spec_decode_num_drafts_total", "Rounds of speculation.", lambda engine: engine.ledger.drafts),
+        _one("spec_decode_num_draft_tokens_total", "Tokens proposed.", lambda engine: engine.ledger.drafts * draft_tokens),
+        _one(
+            "spec_decode_num_accepted_tokens_total",
+            "Proposed tokens that were accepted.",
+            lambda engine: sum(engine.ledger.accepted_at.values()),
+        ),
+        Family("spec_decode_num_accepted_tokens_per_pos_total", "Accepted tokens by position in the draft.", positions),
+    )
+
+
+def _accepted_at(position: int, engine: Engine) -> float:
+    return engine.ledger.accepted_at.get(position, 0)
+
 
 GAUGES = (
     _one(

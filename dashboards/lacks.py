@@ -1,0 +1,71 @@
+"""Which engines do not tell what a panel shows, so that it says so instead of being empty."""
+
+import re
+
+from alerts.promql import braces
+from collector.engines import ENGINES
+from collector.engines.spec import Engine
+from collector.naming import families, metric, prometheus_name
+from collector.signals import SIGNALS, Fold, Kind, Level
+from dashboards.model import Panel, Query
+
+TITLES = {"vllm": "vLLM", "sglang": "SGLang", "tgi": "TGI"}
+
+_ASKED = {
+    "requests_max": {"sglang", "tgi"},
+    "adapters_loaded": {"vllm", "sglang"},
+    "process_start_timestamp_seconds": {"vllm"},
+}
+"""Signals that no metrics page tells, and the engines whose servers do when asked."""
+
+_ROW_OF = {
+    prometheus_name(row, level) + part: row.name
+    for row, level in families()
+    if level is not Level.EXPORTER
+    for part in (("_bucket", "_count", "_sum") if row.kind is Kind.HISTOGRAM else ("",))
+}
+_NAME = re.compile(r"\bllm_\w+")
+
+
+def tells(engine: Engine, name: str, child: str = "") -> bool:
+    """Whether an engine tells a signal of the table, or the child of it."""
+    row = SIGNALS[name]
+    if name in _ASKED:
+        return engine.name in _ASKED[name]
+    if name == "kv_cache_usage_max_ratio":
+        return tells(engine, "kv_cache_usage_ratio")
+    if row.share is not None:
+        return tells(engine, row.share.numerator, row.share.child) and tells(engine, row.share.denominator)
+    if row.fold is Fold.DERIVED:
+        return name != "adapter_pods" or tells(engine, "adapters_waiting")
+    return child in engine.told(name) if child else bool(engine.of(name) or engine.special.get(name))
+
+
+def lacking(panel: Panel) -> tuple[str, ...]:
+    """Names of the engines that tell nothing of what the panel shows."""
+    asked = {(name, child) for query in panel.queries for name, child in _asked(query.expression)}
+    return tuple(name for name, engine in ENGINES.items() if asked and not any(tells(engine, *one) for one in asked))
+
+
+def marker(panel: Panel, chosen: dict[str, str]) -> Query | None:
+    """A line without points for each chosen pool whose engine does not tell: the legend says so."""
+    names = lacking(panel)
+    if not names:
+        return None
+    info = metric("info", Level.POOL) + braces({**chosen, "engine": "=~" + "|".join(names)})
+    by = ", ".join((*chosen, "engine"))
+    who = "/".join(f"{{{{{label}}}}}" for label in chosen)
+    return Query(f"max by ({by}) ({info}) * NaN", f"{who}: not available from {{{{engine}}}}")
+
+
+def _asked(expression: str) -> set[tuple[str, str]]:
+    """Signals of the table in an expression; one that is matched by a child counts as that child."""
+    found = set()
+    for name in _NAME.finditer(expression):
+        row = SIGNALS.get(_ROW_OF.get(name[0], ""))
+        if row is None:
+            continue
+        braces_after = re.match(r"\{[^}]*\}", expression[name.end() :])
+        fixed = re.search(rf'{row.labels[0]}="([^"]+)"', braces_after[0]) if braces_after and row.labels else None
+        found.add((row.name, fixed[1] if fixed else ""))
+    return found

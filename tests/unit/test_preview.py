@@ -1,0 +1,79 @@
+"""The preview of the boards: what it holds against a drawing, and that its packages are pinned without an address."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dashboards.preview.bundle import HERE
+from dashboards.preview.verdict import faults, remarks
+
+GENERATED = Path(__file__).parents[2] / "dashboards" / "generated"
+
+
+def panel(**changes):
+    return {"title": "Queue", "type": "timeseries", "known": True, "isEmpty": False, "errors": [], **changes}
+
+
+def shot(*panels, complaints=(), abroad=(), **changes):
+    choices = [{"name": "pool", "values": 4}]
+    report = {"panels": list(panels), "faults": [], "asked": [], "choices": choices, **changes}
+    return {"report": report, "complaints": list(complaints), "abroad": list(abroad)}
+
+
+def test_a_board_whose_panels_all_have_data_has_no_fault():
+    assert list(faults("llm-pool", shot(panel(), panel(title="TTFT")))) == []
+
+
+@pytest.mark.parametrize(
+    ("drawn", "told"),
+    [
+        (shot(panel(isEmpty=True)), "llm-pool: Queue: no data"),
+        (shot(panel(isEmpty=True, errors=["bad_data: parse error"])), "llm-pool: Queue: bad_data: parse error"),
+        (shot(panel(type="canvas", known=False, isEmpty=True)), "llm-pool: Queue: the preview cannot draw a canvas"),
+        (shot(faults=["TypeError"]), "llm-pool: a drawing broke: TypeError"),
+        (shot(asked=[{"query": "sum(x)", "warnings": ["late"], "infos": ["i"]}]), "llm-pool: sum(x): late"),
+        (shot(choices=[{"name": "pod", "values": 0}]), "llm-pool: nothing to choose for pod"),
+        (shot(abroad=["//elsewhere"]), "llm-pool: the page asked for //elsewhere"),
+        ({"report": None, "complaints": ["Timeout", "404"], "abroad": []}, "llm-pool: not drawn: Timeout; 404"),
+    ],
+)
+def test_each_fault_is_named(drawn, told):
+    assert list(faults("llm-pool", drawn)) == [told]
+
+
+def test_a_declared_panel_may_be_empty_and_no_other():
+    drawn = shot(panel(isEmpty=True), panel(title="TTFT", isEmpty=True))
+    assert list(faults("llm-pool", drawn, {"Queue"})) == ["llm-pool: TTFT: no data"]
+    failed = shot(panel(isEmpty=True, errors=["timeout"]))
+    assert list(faults("llm-pool", failed, {"Queue"})) == ["llm-pool: Queue: timeout"]
+
+
+def test_what_prometheus_remarks_is_told_once_and_is_no_fault():
+    said = [{"query": "a", "warnings": [], "infos": [f"buckets mended (see x), from {n}"]} for n in range(2)]
+    drawn = shot(asked=said)
+    assert list(faults("llm-pool", drawn)) == []
+    assert remarks([drawn, shot(asked=[{"query": "b", "warnings": [], "infos": ["odd"]}]), {"report": None}]) == [
+        "buckets mended (2 queries)",
+        "odd (1 queries)",
+    ]
+
+
+def test_packages_are_pinned_exactly_and_locked_by_hash_without_an_address():
+    pins = json.loads((HERE / "package.json").read_text(encoding="utf-8"))
+    wanted = pins["dependencies"] | pins["devDependencies"]
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in wanted.values())
+    lock = (HERE / "package-lock.json").read_text(encoding="utf-8")
+    assert "://" not in lock
+    packages = json.loads(lock)["packages"]
+    assert packages[""]["dependencies"] == pins["dependencies"]
+    assert all(one["integrity"].startswith("sha512-") for name, one in packages.items() if name)
+
+
+def test_every_panel_type_of_the_boards_has_a_drawing():
+    known = re.search(r"const PANELS = \{(.*?)\n\};", (HERE / "src" / "panels.jsx").read_text(encoding="utf-8"), re.DOTALL)[1]
+    drawn = set(re.findall(r"^  '?([a-z-]+)'?: \[", known, re.MULTILINE))
+    boards = [json.loads(path.read_text(encoding="utf-8")) for path in GENERATED.glob("*.json")]
+    panels = [inner for board in boards for one in board["panels"] for inner in (one, *one.get("panels", ()))]
+    assert {one["type"] for one in panels} - {"row"} <= drawn

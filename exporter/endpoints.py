@@ -62,6 +62,8 @@ class Keeper:
             try:
                 found = listing(endpoints, (file.namespace, file.pool))
                 replace_file(Path(file.path), found.text)
+                if not any(one.target.pool_key == (file.namespace, file.pool) for one in endpoints):
+                    trouble = f"no target of {file.namespace}/{file.pool} is known"
                 if found.left_out:
                     trouble = f"left out, since a picker takes IPv4 addresses alone: {', '.join(found.left_out[:5])}"
             except (OSError, UnicodeDecodeError, Unwritable) as error:

@@ -130,6 +130,18 @@ async def test_loaded_adapters_are_asked_for_beside(clock: FakeClock) -> None:
         assert server.paths.count("/v1/models") == 1
 
 
+async def test_what_sglang_tells_at_once_goes_before_its_page(clock: FakeClock) -> None:
+    """Its gauges are behind by up to half a minute; the very first answer has the load of this moment."""
+    rank = {"dp_rank": 0, "num_running_reqs": 7, "num_waiting_reqs": 5, "token_usage": 0.5, "max_total_num_tokens": 1000}
+    paths = {"/metrics": answer(page("sglang-0.5.23-load-queued")), "/v1/loads": told(loads=[rank])}
+    async with beside(engine(paths), clock) as (_, sidecar):
+        for _ in range(3):
+            shown = numbers((await get(sidecar))[1])
+            assert (shown["vllm:num_requests_running"], shown["vllm:num_requests_waiting"]) == (7, 5)
+            assert shown["vllm:kv_cache_usage_perc"] == 0.5
+            clock.advance(4.0)
+
+
 # --- nothing old --------------------------------------------------------------------------------------------------------------
 
 

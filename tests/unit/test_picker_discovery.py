@@ -87,6 +87,13 @@ async def test_the_file_follows_the_targets(tmp_path: Path, clock: FakeClock, ca
     hub.take(failure(hub.state.tracks["http://10.0.0.2:8000/metrics"].target, clock.now()))
     keeper.keep(hub)
     assert len(yaml.safe_load(path.read_text())["endpoints"]) == 2
+    hub.watch(())
+    with caplog.at_level(logging.WARNING):
+        keeper.keep(hub)
+        keeper.keep(hub)
+    assert [vars(record)["facts"]["trouble"] for record in caplog.records] == ["no target of serving/chat is known"], "said once"
+    assert yaml.safe_load(path.read_text()) == {"endpoints": []}
+    caplog.clear()
     path.unlink()
     path.mkdir()
     with caplog.at_level(logging.WARNING):

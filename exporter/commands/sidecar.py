@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-ENV = "LLM_FLEET_EXPORTER_"
+ENV = "LLM_FLEET_EXPORTER_SIDECAR_"
 
 
 def _option(name: str, **more: Any) -> Callable[[Any], Any]:

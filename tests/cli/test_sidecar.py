@@ -84,8 +84,8 @@ async def test_it_loads_nothing_heavy() -> None:
 
 async def test_the_environment_says_what_flags_say(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("hush")
-    env = {"LLM_FLEET_EXPORTER_PICKER_PATH": "/load", "LLM_FLEET_EXPORTER_NAMES": "sglang",
-           "LLM_FLEET_EXPORTER_BEARER_FILE": str(tmp_path / "token")}  # fmt: skip
+    env = {"LLM_FLEET_EXPORTER_SIDECAR_PICKER_PATH": "/load", "LLM_FLEET_EXPORTER_SIDECAR_NAMES": "sglang",
+           "LLM_FLEET_EXPORTER_SIDECAR_BEARER_FILE": str(tmp_path / "token")}  # fmt: skip
     async with (
         serving(engine({"/metrics": answer(page("sglang-0.5.23-load-queued"))})) as server,
         sidecar("--engine-url", server.url, env=env) as one,
@@ -128,3 +128,9 @@ def test_the_cluster_still_needs_its_configuration() -> None:
     done = run("serve")
     assert done.code == 2
     assert "--config" in done.err
+
+
+def test_the_variables_of_a_sidecar_do_not_trouble_other_commands(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("cluster: c\n")
+    env = {"LLM_FLEET_EXPORTER_ROLE": "cluster", "LLM_FLEET_EXPORTER_SIDECAR_NAMES": "vllm"}
+    assert run("check-config", str(tmp_path / "c.yaml"), env=env).code == 0

@@ -8,9 +8,12 @@ import click
 
 from exporter import __version__
 from exporter.commands.cloudwatch import cloudwatch
+from exporter.commands.cloudwatch_alarms import alarms
+from exporter.commands.cloudwatch_boards import dashboards
 from exporter.commands.configuring import check_config, init
 from exporter.commands.lint import lint
 from exporter.commands.looking import explain, once, probe, top
+from exporter.commands.picker_config import render_picker_config
 from exporter.commands.process import demo, serve
 from exporter.commands.render import render
 
@@ -39,3 +42,6 @@ def main() -> None:
 
 for command in (serve, once, check_config, probe, explain, init, top, demo, render, lint, cloudwatch):
     main.add_command(command)
+cloudwatch.add_command(dashboards)
+cloudwatch.add_command(alarms)
+render.add_command(render_picker_config)

@@ -53,19 +53,24 @@ class Mark:
 
 @dataclass(slots=True)
 class Totals:
-    """Accumulated increases, and marks of the past for ratios over the window: a mark's totals held from its moment on."""
+    """Accumulated increases, and marks of the past for ratios over the window: a mark's totals held from its moment on.
+
+    `began` is the Unix time at which nothing was counted yet.
+    """
 
     counters: dict[Child, int] = field(default_factory=dict)
     ladders: dict[str, dict[Ladder, list[int]]] = field(default_factory=dict)
     sums: dict[str, int] = field(default_factory=dict)
     marks: deque[Mark] = field(default_factory=deque)
     touched: float = -inf
-    begun: float = inf
+    first_look: float = inf
+    began: float | None = None
 
     def held(self) -> "Totals":
         """The same as it is at this moment; what is added later does not change it."""
         ladders = {signal: {ladder: counts.copy() for ladder, counts in some.items()} for signal, some in self.ladders.items()}
-        return Totals(self.counters.copy(), ladders, self.sums.copy(), self.marks.copy(), self.touched, self.begun)
+        return Totals(self.counters.copy(), ladders, self.sums.copy(), self.marks.copy(), self.touched, self.first_look,
+                      self.began)  # fmt: skip
 
     def begin(self, signal: str, children: tuple[str, ...]) -> None:
         """Start the children of a counter, or a histogram, at zero."""
@@ -91,7 +96,7 @@ class Totals:
         if at <= self.touched:
             return
         since, self.touched = self.touched, at
-        self.begun = min(self.begun, at)
+        self.first_look = min(self.first_look, at)
         if self.marks and at - self.marks[-1].since < window / _MARKS_PER_WINDOW:
             return
         counters = {child: total for child, total in self.counters.items() if child[0] in _MARKED}
@@ -126,9 +131,9 @@ class Totals:
         """Increase of a counter per second over the window; None when it was not told in it, or only once."""
         mark = self._past(now, window)
         gained = None if mark is None else self._gained(_parts(name, ""), mark)
-        if mark is None or gained is None or self.touched <= self.begun:
+        if mark is None or gained is None or self.touched <= self.first_look:
             return None
-        return gained / (now - max(mark.since, now - window, self.begun))
+        return gained / (now - max(mark.since, now - window, self.first_look))
 
     def window_quantiles(
         self, name: str, now: float, window: float, points: tuple[float, ...] = QUANTILES

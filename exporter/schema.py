@@ -106,6 +106,19 @@ class CloudWatch(_Strict, frozen=True):
     emf_log_group: str = "llm-fleet-exporter"
 
 
+class Otlp(_Strict, frozen=True):
+    endpoint: str = ""
+    protocol: str = ""
+    interval: Written = ""
+    timeout: Written = ""
+    temporality: str = ""
+    compression: str = ""
+    header_files: dict[str, str] = {}
+    view: str = ""
+    aws_region: str = ""
+    queue: int = 10
+
+
 class File(_Strict, frozen=True):
     cluster: str | Cluster
     scrape: Scrape = Scrape()
@@ -117,6 +130,7 @@ class File(_Strict, frozen=True):
     static_targets: list[StaticGroup] = []
     file_targets: list[str | FileGroup] = []
     cloudwatch: CloudWatch | None = None
+    otlp: Otlp | None = None
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
@@ -124,7 +138,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "picker": Picker, "picker.endpoints_files[]": EndpointsFile,
     "static_targets[]": StaticGroup, "static_targets[].auth": AuthKeys, "static_targets[].tls": TlsKeys,
     "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys,
-    "cloudwatch": CloudWatch,
+    "cloudwatch": CloudWatch, "otlp": Otlp,
 }  # fmt: skip
 """Which keys may stand where; `[]` is any place of a list."""
 

@@ -137,8 +137,9 @@ def pool(page: str, epp: str) -> None:
         time.sleep(4.0)
         before = cpu_seconds(picker.pid)
         time.sleep(SECONDS)
-        print(f"share {(cpu_seconds(picker.pid) - before) / SECONDS:.4f}", flush=True)
+        share = (cpu_seconds(picker.pid) - before) / SECONDS
         picker.terminate()
+    print(f"share {share:.4f}", flush=True)  # last of all: whoever reads it ends this process
 
 
 def engine() -> None:

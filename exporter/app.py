@@ -26,6 +26,7 @@ from exporter import __version__
 from exporter.asking import keep_asking
 from exporter.config import Config
 from exporter.debug import Debugger
+from exporter.endpoints import keep_endpoints
 from exporter.hub import Hub
 from exporter.log import say
 from exporter.reload import Origin, follow, hung_up
@@ -72,6 +73,7 @@ async def serve(
                 await hub.roster.settled()
         _beside(stack, _log_changes(hub))
         _beside(stack, keep_asking(hub.state, client, clock, every_seconds=config.details_interval))
+        _beside(stack, keep_endpoints(hub))
         if origin is not None:
             _beside(stack, follow(origin, hung_up(), scraping.configure, hub.own.note_reload))
         keep_for_good()

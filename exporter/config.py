@@ -18,6 +18,7 @@ from collector.strict_yaml import read_yaml
 from collector.targets import Batch, Placed, Source, Static, check_words, host_port, merge
 from collector.urls import normal_url
 from exporter import schema
+from exporter.endpoints import EndpointsFile, check_files
 from exporter.overrides import from_environment, from_flags, lay_over
 from exporter.publish.cloudwatch import settings as to_cloudwatch
 from exporter.publish.otlp.settings import Settings as OtlpSettings
@@ -55,6 +56,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     placed: tuple[Placed, ...]
     files: tuple[Files, ...] = ()
     debug_bearer_file: str = ""
+    endpoints_files: tuple[EndpointsFile, ...] = ()
     cloudwatch: to_cloudwatch.Settings | None = None
     otlp: OtlpSettings | None = None
     notes: tuple[str, ...] = ()
@@ -132,7 +134,8 @@ def _build(file: schema.File, folder: Path, environment: Mapping[str, str]) -> C
         details_interval=times["details_interval"],
         full=Full(file.saturation.requests_waiting, file.saturation.kv_cache_usage), max_pods=file.pods.max,
         placed=_static(file.static_targets, folder), files=_files(file.file_targets, folder),
-        debug_bearer_file=_from(folder, file.debug.bearer_file), cloudwatch=sink, notes=tuple(notes),
+        debug_bearer_file=_from(folder, file.debug.bearer_file), cloudwatch=sink,
+        endpoints_files=check_files(file.picker, folder), notes=tuple(notes),
         otlp=None if file.otlp is None else _otlp(file.otlp, folder, environment),
     )  # fmt: skip
 

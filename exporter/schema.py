@@ -47,6 +47,16 @@ class Debug(_Strict, frozen=True):
     bearer_file: str = ""
 
 
+class EndpointsFile(_Strict, frozen=True):
+    pool: str
+    path: str
+    namespace: str = "default"
+
+
+class Picker(_Strict, frozen=True):
+    endpoints_files: list[EndpointsFile] = []
+
+
 class AuthKeys(_Strict, frozen=True):
     bearer_file: str = ""
     username: str = ""
@@ -116,6 +126,7 @@ class File(_Strict, frozen=True):
     saturation: Saturation = Saturation()
     pods: Pods = Pods()
     debug: Debug = Debug()
+    picker: Picker = Picker()
     static_targets: list[StaticGroup] = []
     file_targets: list[str | FileGroup] = []
     cloudwatch: CloudWatch | None = None
@@ -124,6 +135,7 @@ class File(_Strict, frozen=True):
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": File, "cluster": Cluster, "scrape": Scrape, "saturation": Saturation, "pods": Pods, "debug": Debug,
+    "picker": Picker, "picker.endpoints_files[]": EndpointsFile,
     "static_targets[]": StaticGroup, "static_targets[].auth": AuthKeys, "static_targets[].tls": TlsKeys,
     "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys,
     "cloudwatch": CloudWatch, "otlp": Otlp,

@@ -187,3 +187,45 @@ def start_ministack(folder: Path) -> Iterator[Running]:
     with running([program("ministack")], url=f"http://127.0.0.1:{port}", ready="/_ministack/health", log=folder / "log",
                  environment=environment) as ministack:  # fmt: skip
         yield ministack
+
+
+def picker_environment(folder: Path) -> dict[str, str]:
+    """Variables of a program that needs the apiserver on 127.0.0.1:8001, and that runs modules of this tree."""
+    kubeconfig = write_yaml(folder / "kubeconfig", {
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:8001"}}],
+        "users": [{"name": "u", "user": {}}],
+    })  # fmt: skip
+    return {"KUBECONFIG": str(kubeconfig), "PYTHONPATH": str(ROOT)}
+
+
+def picking_envoy(listener: int, admin: int, *, picker: int) -> Settings:
+    """An Envoy that asks a picker where each request goes, and sends it there."""
+    grpc = {"name": "picker", "type": "STATIC", "connect_timeout": "1s", "typed_extension_protocol_options": {
+        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+            "explicit_http_config": {"http2_protocol_options": {}}}},
+        "load_assignment": {"cluster_name": "picker", "endpoints": [
+            {"lb_endpoints": [{"endpoint": {"address": _socket(picker)}}]}]}}  # fmt: skip
+    chosen = {"name": "chosen", "type": "ORIGINAL_DST", "lb_policy": "CLUSTER_PROVIDED", "connect_timeout": "1s",
+              "original_dst_lb_config": {
+                  "use_http_header": True, "http_header_name": "x-gateway-destination-endpoint"}}  # fmt: skip
+    modes = {f"{side}_{part}_mode": value for side in ("request", "response")
+             for part, value in (("header", "SEND"), ("body", "FULL_DUPLEX_STREAMED"), ("trailer", "SEND"))}  # fmt: skip
+    ask = {"name": "envoy.filters.http.ext_proc", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
+        "grpc_service": {"envoy_grpc": {"cluster_name": "picker"}, "timeout": "10s"}, "processing_mode": modes,
+        "message_timeout": "10s"}}  # fmt: skip
+    router = {"name": "envoy.filters.http.router", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}  # fmt: skip
+    manager = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "ingress", "http_filters": [ask, router],
+        "route_config": {"virtual_hosts": [
+            {"name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": "chosen"}}]}]},
+    }  # fmt: skip
+    filters = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
+    return {"admin": {"address": _socket(admin)}, "static_resources": {
+        "listeners": [{"name": "front", "address": _socket(listener), "filter_chains": [{"filters": filters}]}],
+        "clusters": [grpc, chosen]}}  # fmt: skip

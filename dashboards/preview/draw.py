@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from dashboards.preview.bundle import bundle
-from dashboards.preview.history import Store, gathered
+from dashboards.preview.history import SCRAPE_SECONDS, Store, gathered
 from dashboards.preview.page import BOARDS, served
 from dashboards.preview.verdict import faults, remarks
 from tests.real.commands import BuildError
@@ -26,9 +26,6 @@ from tests.real.test_boards import SILENT, targets, unfed
 
 ROOT = Path(__file__).parents[2]
 NEEDED = ("prometheus", "chromium", "playwright")
-SCRAPE_SECONDS = 5
-"""What the data source is told; our own Prometheus scrapes every second, and so shows rates over 20 s and not 4."""
-
 VIEWS = {"": (1600, {}), "-open": (1600, {"open": "1"}), "-narrow": (1000, {"open": "1"})}
 DOCS_WIDTH = 1400
 DOCS_CHOICES = {

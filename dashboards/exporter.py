@@ -1,10 +1,11 @@
 """The board of the exporter itself: can the other boards be believed?"""
 
 from alerts.promql import RATE_INTERVAL, braces, fold_of, selector
-from alerts.slo import THRESHOLDS
+from alerts.slo import Settings
 from collector.naming import find, label_names, metric
 from collector.signals import Level
-from dashboards.kinds import BAD, GOOD, WARN, alerts, how_to_read, number, reloads
+from dashboards.kinds import alerts, how_to_read, number, reloads
+from dashboards.limits import BAD, GOOD, WARN, Limits
 from dashboards.model import Board, Draw, Limit, Named, Panel, Query, Row, Variable
 from dashboards.queries import Scope, chosen
 
@@ -14,7 +15,7 @@ _NO_SINK = "no data: nothing is pushed, Prometheus only reads"
 _ANY = (Limit(1, WARN),)
 
 
-def _now() -> Row:
+def _now(limits: Limits) -> Row:
     good = _HERE.gauge("min", "config_last_reload_successful", by=())
     up = f"sum({selector('target_up', Level.EXPORTER, **_CHOSEN)}) / count({selector('target_up', Level.EXPORTER, **_CHOSEN)})"
     failures = _HERE.rate("target_failures", by=())
@@ -34,7 +35,7 @@ def _now() -> Row:
             number("Failures", "Failed attempts to read a target, per second.", "targets", failures, unit="ops",
                    limits=(Limit(0.1, WARN), Limit(1, BAD)), below="green"),
             number("Scrape p99", "99 of 100 readings of a target take at most this.", "targets", slow, unit="s",
-                   limits=(Limit(THRESHOLDS.slow_read_seconds / 2, WARN), Limit(THRESHOLDS.slow_read_seconds, BAD)),
+                   limits=limits.read,
                    below="green"),
             number("Unknown families", "Engine families that this version knows nothing of: a newer engine, most likely.",
                    "oddities", _HERE.gauge("sum", "unknown_families", by=()), limits=_ANY, below="green"),
@@ -95,7 +96,7 @@ def _truth() -> Row:
     )  # fmt: skip
 
 
-def _sinks() -> Row:
+def _sinks(limits: Limits) -> Row:
     def of(name: str, *more: str) -> Query:
         by = ("sink", *more)
         return _HERE.rate(name, " ".join(f"{{{{{label}}}}}" for label in by), by=by)
@@ -118,7 +119,7 @@ def _sinks() -> Row:
             Panel("Queued", "Batches that wait to be sent. A growing queue ends in dropped batches.", "sinks", queries=(queued,),
                   silent=_NO_SINK, width=12),
             Panel("Age of the last success", "Time since the back end last took a batch.", "sinks", queries=(age,), unit="s",
-                  limits=(Limit(THRESHOLDS.sink_silent_seconds, BAD),),
+                  limits=(Limit(limits.settings.thresholds.sink_silent_seconds, BAD),),
                   silent=_NO_SINK, width=12),
         ),
     )  # fmt: skip
@@ -162,15 +163,23 @@ while a pod was not heard for long is left out rather than guessed.
 
 A silent exporter has no lines here at all; the alert on it is what tells."""
 
-EXPORTER = Board(
-    uid="llm-exporter",
-    title="LLM exporter",
-    question="Can the other boards be believed?",
-    variables=(
-        Variable("cluster", f"label_values({selector('info', Level.CLUSTER)}, cluster)"),
-        Variable("instance", f"label_values({metric('info', Level.CLUSTER)}{braces({'cluster': '=~$cluster'})}, instance)",
-                 label="Exporter", spelled_out=True),
-    ),
-    rows=(_now(), _reading(), _truth(), _sinks(), _cost(), how_to_read(_HOW_TO_READ, "exporter")),
-    annotations=(reloads(_CHOSEN), alerts(Level.CLUSTER, alertname="=~LLM(Exporter|Rules).*")),
-)  # fmt: skip
+
+def exporter(settings: Settings) -> Board:
+    """The board of the exporter itself."""
+    limits = Limits(settings)
+    return Board(
+        uid="llm-exporter",
+        title="LLM exporter",
+        question="Can the other boards be believed?",
+        variables=(
+            Variable("cluster", f"label_values({selector('info', Level.CLUSTER)}, cluster)"),
+            Variable(
+                "instance",
+                f"label_values({metric('info', Level.CLUSTER)}{braces({'cluster': '=~$cluster'})}, instance)",
+                label="Exporter",
+                spelled_out=True,
+            ),
+        ),
+        rows=(_now(limits), _reading(), _truth(), _sinks(limits), _cost(), how_to_read(_HOW_TO_READ, "exporter")),
+        annotations=(reloads(_CHOSEN), alerts(Level.CLUSTER, alertname="=~LLM(Exporter|Rules).*")),
+    )

@@ -1,23 +1,10 @@
 """Kinds of panels, rows and marks that several boards have."""
 
 from alerts.promql import braces, fold_of, selector
-from alerts.slo import THRESHOLDS
 from collector.naming import metric
 from collector.signals import Level
 from dashboards.model import Annotation, Draw, Limit, Link, Named, Panel, Query, Row
 from dashboards.queries import Scope, chosen
-
-WARN, BAD, GOOD = "orange", "red", "green"
-
-# Red is where an alert fires; orange comes before it, where there is no alert of its own.
-FULL = Limit(THRESHOLDS.saturation_ratio, BAD)
-ERRORS = (Limit(THRESHOLDS.error_ratio / 5, WARN), Limit(THRESHOLDS.error_ratio, BAD))
-SATURATION = (Limit(0.8 * THRESHOLDS.saturation_ratio, WARN), FULL)
-KV_CACHE = (Limit(THRESHOLDS.kv_cache_ratio, WARN), Limit(THRESHOLDS.pod_kv_cache_ratio, BAD))
-REPORTING = (Limit(THRESHOLDS.reporting_ratio, WARN), Limit(1, GOOD))
-IMBALANCE = (Limit(0.75 * THRESHOLDS.imbalance_ratio, WARN), Limit(THRESHOLDS.imbalance_ratio, BAD))
-BUDGET = (Limit(0, WARN), Limit(0.25, GOOD))
-AGE = (Limit(THRESHOLDS.stale_seconds / 2, WARN), Limit(THRESHOLDS.stale_seconds, BAD))
 
 TOKENS_PER_SECOND, TOKENS = "suffix:tokens/s", "suffix:tokens"
 """Grafana puts the space between."""

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,6 +25,13 @@ def render() -> None:
     show_default=True,
     help="json: to import. provisioning: Grafana's folders. configmaps: for the sidecar of Grafana's chart.",
 )
+@click.option(
+    "--config",
+    "path",
+    default=None,
+    type=FILE,
+    help="Objectives, thresholds and windows of the rules (YAML; docs/alerts.md), which the boards draw.",
+)
 @click.option("--docs-url", default=None, help="Where docs/dashboards.md can be read; panels link to it.")
 @click.option("--uid-prefix", default=None, help="Goes before the uid of each board and of the links between them.")
 @click.option("--refresh", default=None, help="How often boards ask again, such as 1m; empty: never.  [default: 30s]")
@@ -38,18 +46,19 @@ def render() -> None:
     "--logs-url", default=None, help="Where a pod's logs are; $cluster, $namespace, $pod are filled in.  [default: Loki]"
 )
 @click.option("--traces-url", default=None, help="Where a pod's traces are, likewise.  [default: Tempo]")
-def render_dashboards(out: Path, form: str, matches: tuple[str, ...], **given: str | None) -> None:
+def render_dashboards(out: Path, form: str, path: Path | None, matches: tuple[str, ...], **given: str | None) -> None:
     """Write the Grafana boards."""
     from dashboards.options import Options, matcher
     from dashboards.render import Form, write
 
+    settings = _settings(path)
     names = {"docs_url": "docs", "logs_url": "logs", "traces_url": "traces"}
     chosen = {names.get(key, key): value for key, value in given.items() if value is not None}
     try:
         options = Options(matchers=tuple(matcher(text) for text in matches), **chosen)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    report(lambda: write(out, options, Form(form)), out)
+    report(lambda: write(out, options, Form(form), settings), out)
 
 
 @render.command("alerts")
@@ -61,13 +70,19 @@ def render_dashboards(out: Path, form: str, matches: tuple[str, ...], **given: s
 def render_alerts(out: Path, path: Path | None, grafana_url: str, runbook_url: str | None, no_keep_firing_for: bool) -> None:
     """Write the Prometheus rules, and the same for Kubernetes, as a mixin, with an Alertmanager example."""
     from alerts.render import Form, Links, write
+
+    links = Links(grafana=grafana_url) if runbook_url is None else Links(grafana=grafana_url, runbook=runbook_url)
+    settings = _settings(path)
+    report(lambda: write(out, Form(links=links, keep_firing=not no_keep_firing_for), settings), out)
+
+
+def _settings(path: Path | None) -> Any:
+    """What rules and boards go by: of the file, or what ships."""
     from alerts.settings import SettingsError, load_settings
     from alerts.slo import DEFAULTS
 
-    links = Links(grafana=grafana_url) if runbook_url is None else Links(grafana=grafana_url, runbook=runbook_url)
     try:
-        settings = DEFAULTS if path is None else load_settings(path)
+        return DEFAULTS if path is None else load_settings(path)
     except SettingsError as error:
         click.echo(str(error), err=True)
         sys.exit(2)
-    report(lambda: write(out, Form(links=links, keep_firing=not no_keep_firing_for), settings), out)

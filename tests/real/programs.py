@@ -29,7 +29,7 @@ def scrape_settings(jobs: Sequence[Settings]) -> dict[str, Any]:
 
 @contextmanager
 def start_prometheus(version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "") -> Iterator[Running]:
-    """A Prometheus of a major version that scrapes the jobs every second and evaluates the shipped rules every two."""
+    """A Prometheus of a major version: scrapes each second unless a job says otherwise, evaluates the shipped rules every two."""
     port, rules = free_port(), folder / "rules"
     rules.mkdir()
     for path in RULES:

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from dashboards.preview.bundle import bundle
 from dashboards.preview.history import SCRAPE_SECONDS, Store, gathered
 from dashboards.preview.page import BOARDS, served
-from dashboards.preview.verdict import faults, remarks
+from dashboards.preview.verdict import faults
 from tests.real.commands import BuildError
 from tests.real.parts import python_folder, read_catalogue
 from tests.real.test_boards import SILENT, targets, unfed
@@ -96,8 +96,6 @@ def _taken(shots: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _told(shots: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> int:
-    for remark in remarks(shots):
-        print(f"Prometheus remarks: {remark}", file=sys.stderr)
     silent = {uid: declared(json.loads((BOARDS / f"{uid}.json").read_text(encoding="utf-8"))) for uid in options.board}
     wrong = [fault for shot in shots for fault in faults(Path(shot["picture"]).stem, shot, silent[shot["board"]])]
     print("\n".join(wrong) or f"nothing is empty or wrong; pictures in {options.out}")

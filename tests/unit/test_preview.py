@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.preview.bundle import HERE
-from dashboards.preview.verdict import faults, remarks
+from dashboards.preview.verdict import faults
 
 GENERATED = Path(__file__).parents[2] / "dashboards" / "generated"
 
@@ -33,7 +33,7 @@ def test_a_board_whose_panels_all_have_data_has_no_fault():
         (shot(panel(isEmpty=True, errors=["bad_data: parse error"])), "llm-pool: Queue: bad_data: parse error"),
         (shot(panel(type="canvas", known=False, isEmpty=True)), "llm-pool: Queue: the preview cannot draw a canvas"),
         (shot(faults=["TypeError"]), "llm-pool: a drawing broke: TypeError"),
-        (shot(asked=[{"query": "sum(x)", "warnings": ["late"], "infos": ["i"]}]), "llm-pool: sum(x): late"),
+        (shot(asked=[{"query": "sum(x)", "said": ["late", "odd"]}]), "llm-pool: sum(x): late; odd"),
         (shot(choices=[{"name": "pod", "values": 0}]), "llm-pool: nothing to choose for pod"),
         (shot(abroad=["//elsewhere"]), "llm-pool: the page asked for //elsewhere"),
         ({"report": None, "complaints": ["Timeout", "404"], "abroad": []}, "llm-pool: not drawn: Timeout; 404"),
@@ -48,16 +48,6 @@ def test_a_declared_panel_may_be_empty_and_no_other():
     assert list(faults("llm-pool", drawn, {"Queue"})) == ["llm-pool: TTFT: no data"]
     failed = shot(panel(isEmpty=True, errors=["timeout"]))
     assert list(faults("llm-pool", failed, {"Queue"})) == ["llm-pool: Queue: timeout"]
-
-
-def test_what_prometheus_remarks_is_told_once_and_is_no_fault():
-    said = [{"query": "a", "warnings": [], "infos": [f"buckets mended (see x), from {n}"]} for n in range(2)]
-    drawn = shot(asked=said)
-    assert list(faults("llm-pool", drawn)) == []
-    assert remarks([drawn, shot(asked=[{"query": "b", "warnings": [], "infos": ["odd"]}]), {"report": None}]) == [
-        "buckets mended (2 queries)",
-        "odd (1 queries)",
-    ]
 
 
 def test_packages_are_pinned_exactly_and_locked_by_hash_without_an_address():

@@ -49,7 +49,7 @@ window.preview = {
   settled: () => source.pending === 0 && panels().length > 0 && panels().every(isDone),
   height: () => Math.ceil(Math.max(...[...document.querySelectorAll('.react-grid-item')].map((one) => one.getBoundingClientRect().bottom))) + 24 + window.scrollY,
   report: () => ({
-    title: board.title, faults, asked: source.asked.filter(({ warnings, infos }) => warnings.length + infos.length > 0), panels: panels().map(told),
+    title: board.title, faults, asked: source.asked.filter(({ said }) => said.length > 0), panels: panels().map(told),
     choices: scene.state.$variables.state.variables.map((one) => ({ name: one.state.name, values: one.state.options?.length ?? 1, error: one.state.error ?? null })),
   }),
 };

@@ -9,7 +9,9 @@ import pytest
 from dashboards.preview.bundle import HERE
 from dashboards.preview.verdict import faults
 
-GENERATED = Path(__file__).parents[2] / "dashboards" / "generated"
+ROOT = Path(__file__).parents[2]
+GENERATED = ROOT / "dashboards" / "generated"
+MOST_BYTES_OF_PICTURES = 2_000_000
 
 
 def panel(**changes):
@@ -67,3 +69,12 @@ def test_every_panel_type_of_the_boards_has_a_drawing():
     boards = [json.loads(path.read_text(encoding="utf-8")) for path in GENERATED.glob("*.json")]
     panels = [inner for board in boards for one in board["panels"] for inner in (one, *one.get("panels", ()))]
     assert {one["type"] for one in panels} - {"row"} <= drawn
+
+
+def test_the_pictures_are_those_that_the_docs_show_and_are_small():
+    shown = set(re.findall(r"\]\(pictures/([a-z-]+)\.png\)", (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")))
+    pictures = list((ROOT / "docs" / "pictures").iterdir())
+    assert shown
+    assert {picture.name for picture in pictures} == {f"{uid}.png" for uid in shown}
+    assert shown <= {path.stem for path in GENERATED.glob("*.json")}
+    assert sum(picture.stat().st_size for picture in pictures) < MOST_BYTES_OF_PICTURES

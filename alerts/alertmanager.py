@@ -26,7 +26,9 @@ def _route() -> dict[str, Any]:
     }
     drained = {"receiver": "nobody", "matchers": ['drained="true"']}
     receivers = {Severity.PAGE: "pager", Severity.TICKET: "tickets", Severity.NOTE: "notes"}
-    by_severity = [{"receiver": name, "matchers": [f'severity="{severity}"']} for severity, name in receivers.items()]
+    # Not urgent ones wait until what makes them superfluous fires: a cluster's pods read stale before it reads silent.
+    by_severity = [{"receiver": name, "matchers": [f'severity="{severity}"'], "group_wait": "10s" if name == "pager" else "30s"}
+                   for severity, name in receivers.items()]  # fmt: skip
     ours = {"receiver": "tickets", "matchers": [_OURS], "routes": [watchdog, drained, *by_severity]}
     return {
         "receiver": "nobody",

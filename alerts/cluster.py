@@ -34,7 +34,7 @@ def _silent(settings: Settings) -> AlertRule:
         level=_CLUSTER,
         expression=f"last_over_time({known}[1d])\nunless {on(_CLUSTER)}\n{known}",
         severity=Severity.PAGE,
-        pending_seconds=60,
+        pending_seconds=30,
         summary="No exporter speaks for a cluster.",
         description=f"{_WHO} had {{{{ $value }}}} pods when it was last heard of. Nothing is known of it now, and no other rule "
         "can judge it.",
@@ -49,7 +49,7 @@ def _no_pods(settings: Settings) -> AlertRule:
         level=_CLUSTER,
         expression=f"{speaking} == 0\nand {on(_CLUSTER)}\n{known} > 0",
         severity=Severity.PAGE,
-        pending_seconds=60,
+        pending_seconds=30,
         summary="No pod of a cluster answers.",
         description=f"{_WHO} has pods, and not one of them gives current numbers: network, credentials or the cluster itself.",
         hides=True,

@@ -63,11 +63,13 @@ def _stale(settings: Settings) -> AlertRule:
 
 
 def _never(settings: Settings) -> AlertRule:
+    # One that spoke to the exporter before this one is stale, not unheard of.
     sampled = _fold("max", "last_sample_timestamp_seconds", settings)
+    known = f"max by ({', '.join(LEVEL_LABELS[_POD])}) ({_KNOWN}{braces(settings.chosen(_POD))})"
     return AlertRule(
         name="LLMPodNeverReported",
         level=_POD,
-        expression=f"{_fold('max', 'state', settings, state=_SILENT)} == 1\nunless {on(_POD)}\n{sampled}",
+        expression=f"{_fold('max', 'state', settings, state=_SILENT)} == 1\nunless {on(_POD)}\n({sampled} or {known})",
         severity=Severity.TICKET,
         pending_seconds=900,
         summary="A pod is listed and has never given a good sample.",

@@ -44,7 +44,7 @@ def _silent(settings: Settings) -> AlertRule:
         level=_POOL,
         expression=f"{_recorded('pods_reporting', settings)} == 0\nand {on(_POOL)}\n{_recorded('pods_known', settings)} > 0",
         severity=Severity.PAGE,
-        pending_seconds=60,
+        pending_seconds=30,
         summary="No pod of a pool answers.",
         description=f"{_WHO} has pods, and not one of them gives current numbers.",
         hides=True,

@@ -105,8 +105,10 @@ def parse_settings(text: str, *, name: str = "settings") -> Settings:
     """Check a text; an empty one is the defaults."""
     try:
         data = read_yaml(text)
-        file = msgspec.convert({} if data is None else data, File)
-        return _build(file)
+    except ValueError as error:
+        raise SettingsError(f"{name}: not valid YAML: {error}") from error
+    try:
+        return _build(msgspec.convert({} if data is None else data, File))
     except msgspec.ValidationError as error:
         raise SettingsError(f"{name}: {explain(str(error), _SECTIONS)}") from error
     except ValueError as error:

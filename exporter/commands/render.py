@@ -1,13 +1,13 @@
 """Commands that write files: boards and rules."""
 
-import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
-from exporter.commands.options import FILE, OUT
+from collector.naming import CLOUDWATCH_NAMESPACE
+from exporter.commands.options import OUT
 from exporter.commands.result import report
+from exporter.commands.rules import RULES, read_settings
 
 
 @click.group()
@@ -25,13 +25,7 @@ def render() -> None:
     show_default=True,
     help="json: to import. provisioning: Grafana's folders. configmaps: for the sidecar of Grafana's chart.",
 )
-@click.option(
-    "--config",
-    "path",
-    default=None,
-    type=FILE,
-    help="Objectives, thresholds and windows of the rules (YAML; docs/alerts.md), which the boards draw.",
-)
+@RULES
 @click.option("--docs-url", default=None, help="Where docs/dashboards.md can be read; panels link to it.")
 @click.option("--uid-prefix", default=None, help="Goes before the uid of each board and of the links between them.")
 @click.option("--refresh", default=None, help="How often boards ask again, such as 1m; empty: never.  [default: 30s]")
@@ -51,7 +45,7 @@ def render_dashboards(out: Path, form: str, path: Path | None, matches: tuple[st
     from dashboards.options import Options, matcher
     from dashboards.render import Form, write
 
-    settings = _settings(path)
+    settings = read_settings(path)
     names = {"docs_url": "docs", "logs_url": "logs", "traces_url": "traces"}
     chosen = {names.get(key, key): value for key, value in given.items() if value is not None}
     try:
@@ -63,7 +57,7 @@ def render_dashboards(out: Path, form: str, path: Path | None, matches: tuple[st
 
 @render.command("alerts")
 @OUT
-@click.option("--config", "path", default=None, type=FILE, help="Objectives, thresholds and windows (YAML; docs/alerts.md).")
+@RULES
 @click.option("--grafana-url", default="", help="Root of Grafana, for the links of alerts.")
 @click.option("--runbook-url", default=None, help="Where alerts/runbook.md can be read.")
 @click.option("--no-keep-firing-for", is_flag=True, help="Leave out what vmalert before 1.91 refuses.")
@@ -72,17 +66,29 @@ def render_alerts(out: Path, path: Path | None, grafana_url: str, runbook_url: s
     from alerts.render import Form, Links, write
 
     links = Links(grafana=grafana_url) if runbook_url is None else Links(grafana=grafana_url, runbook=runbook_url)
-    settings = _settings(path)
+    settings = read_settings(path)
     report(lambda: write(out, Form(links=links, keep_firing=not no_keep_firing_for), settings), out)
 
 
-def _settings(path: Path | None) -> Any:
-    """What rules and boards go by: of the file, or what ships."""
-    from alerts.settings import SettingsError, load_settings
-    from alerts.slo import DEFAULTS
+@render.command("cloudwatch-dashboards")
+@OUT
+@click.option("--region", default="us-east-1", show_default=True, help="AWS region of the metrics.")
+@click.option("--namespace", default=CLOUDWATCH_NAMESPACE, show_default=True, help="CloudWatch namespace of the metrics.")
+@RULES
+def render_cloudwatch_dashboards(out: Path, region: str, namespace: str, path: Path | None) -> None:
+    """Write CloudWatch dashboard bodies, and Grafana boards that read CloudWatch."""
+    from dashboards.cloudwatch.render import write
 
-    try:
-        return DEFAULTS if path is None else load_settings(path)
-    except SettingsError as error:
-        click.echo(str(error), err=True)
-        sys.exit(2)
+    settings = read_settings(path)
+    report(lambda: write(out, region=region, namespace=namespace, settings=settings), out)
+
+
+@render.command("cloudwatch-alarms")
+@OUT
+@RULES
+def render_cloudwatch_alarms(out: Path, path: Path | None) -> None:
+    """Write the CloudWatch alarms as CloudFormation templates."""
+    from alerts.cloudwatch.render import write
+
+    settings = read_settings(path)
+    report(lambda: write(out, settings), out)

@@ -8,7 +8,7 @@ from typing import Literal
 from exporter.demo.config import EngineConfig
 from exporter.demo.load import Mix, Wave
 
-FaultKind = Literal["kill", "hang", "freeze", "slow"]
+FaultKind = Literal["kill", "hang", "freeze", "slow", "fail"]
 Routing = Literal["two_choices", "round_robin"]
 
 USUAL_MIX = Mix()
@@ -49,7 +49,7 @@ class Fault:
 
     `kill`: connections are refused, then a new process starts. `hang`: connections are accepted and not
     answered. `freeze`: the page is served while the engine stands still. `slow`: steps take `factor` times as
-    long.
+    long. `fail`: every new request ends in an error.
     """
 
     pod: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from exporter.demo.engine import Engine
@@ -22,6 +23,7 @@ class Pod:
         self.plan = plan
         self.now = 0.0
         self.state: PodState = "up"
+        self.failing = False
         self.lives = 0
         self._seed = seed
         self._wall = wall
@@ -58,7 +60,7 @@ class Pod:
         its arrival.
         """
         engine = min(self.process.engines, key=lambda engine: engine.load)
-        return engine.submit(request)
+        return engine.submit(replace(request, fault="error", output_tokens=1) if self.failing else request)
 
     def apply(self, kind: FaultKind, *, factor: float = 3.0) -> None:
         """Let something go wrong now."""
@@ -68,6 +70,8 @@ class Pod:
             self.hang()
         elif kind == "freeze":
             self.freeze()
+        elif kind == "fail":
+            self.fail()
         else:
             self.slow(factor)
 
@@ -94,12 +98,17 @@ class Pod:
         for engine in self.process.engines:
             engine.slowdown = factor
 
+    def fail(self) -> None:
+        """Every request that comes from now on ends in an error at its first token."""
+        self.failing = True
+
     def restore(self) -> None:
         """All is well again: a dead pod has a new process that starts now, with counters at zero."""
         if self.state == "dead":
             self._past += [engine.ledger for engine in self.process.engines]
             self._start()
         self.state = "up"
+        self.failing = False
         for engine in self.process.engines:
             engine.thaw()
             engine.slowdown = 1.0

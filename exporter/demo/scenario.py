@@ -54,6 +54,7 @@ FAULTS = (
     Fault("assistants-1", "hang", at=200.0, seconds=30.0, every_seconds=TEN_MINUTES),
     Fault("qwen-32b-1", "freeze", at=310.0, seconds=50.0, every_seconds=TEN_MINUTES),
     Fault("mistral-24b-0", "slow", at=440.0, seconds=60.0, every_seconds=TEN_MINUTES, factor=2.5),
+    Fault("assistants-0", "fail", at=530.0, seconds=40.0, every_seconds=TEN_MINUTES),
 )
 
 DEMO = FleetPlan((LLAMA_POOL, QWEN_POOL, MISTRAL_POOL, ASSISTANTS_POOL), FAULTS)

@@ -92,6 +92,10 @@ class DemoServer:
         """The steps of a pod take `factor` times as long until `restore`."""
         await self._inject(pod, "slow", factor=factor)
 
+    async def fail(self, pod: str) -> None:
+        """Every request that a pod takes ends in an error until `restore`."""
+        await self._inject(pod, "fail")
+
     async def restore(self, pod: str) -> None:
         """Whatever was wrong with a pod is over; a dead one starts a new process on its old port."""
         found = self._at_present(pod)

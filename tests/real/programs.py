@@ -28,11 +28,13 @@ def scrape_settings(jobs: Sequence[Settings]) -> dict[str, Any]:
 
 
 @contextmanager
-def start_prometheus(version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "") -> Iterator[Running]:
-    """A Prometheus of a major version: scrapes each second unless a job says otherwise, evaluates the shipped rules every two."""
+def start_prometheus(
+    version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "", rule_files: Sequence[Path] = RULES
+) -> Iterator[Running]:
+    """A Prometheus of a major version: scrapes each second unless a job says otherwise, evaluates the rules every two."""
     port, rules = free_port(), folder / "rules"
     rules.mkdir()
-    for path in RULES:
+    for path in rule_files:
         often = re.sub(r"interval: \w+", "interval: 2s", path.read_text(encoding="utf-8"))
         (rules / path.name).write_text(often, encoding="utf-8")
     settings = scrape_settings(jobs) | {"rule_files": [f"{rules}/*.yaml"]}

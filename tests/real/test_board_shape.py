@@ -11,7 +11,9 @@ from tests.real.running import output_of, program
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
-BOARDS = sorted((ROOT / "dashboards/generated").glob("*.json"))
+BOARDS = [
+    path for where in ("*.json", "cloudwatch/grafana/*.json") for path in sorted((ROOT / "dashboards/generated").glob(where))
+]
 
 UNTYPED = {"step", "titleFormat", "textFormat", "useValueForTime", "definition"}
 """Of Prometheus' marks and of choices: Grafana writes them itself, its types leave them out."""

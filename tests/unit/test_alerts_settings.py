@@ -129,7 +129,7 @@ def test_every_engine_that_is_read_is_known_here():
         ("alerts: {LLMPodStuck: {fro: 1m}}", "fro: unknown key; did you mean 'for'?"),
         ("engine: vllm", "s.yaml: engine: unknown key; did you mean 'engines'?"),
         ("- a", "s.yaml: file: expected keys with values, got a list"),
-        ("a: [", "s.yaml: line 1"),
+        ("a: [", "s.yaml: not valid YAML: line 1"),
         ("engines: [vllm]\nengines: [sglang]", "key 'engines' stands twice"),
     ],
 )  # fmt: skip

@@ -120,6 +120,16 @@ class TestFaults:
         assert (pod.state, pod.lives) == ("up", 1)
         assert pod.process.lead.ledger.arrived > arrived
 
+    def test_a_failing_pod_answers_every_request_with_an_error_until_it_is_well(self) -> None:
+        fleet = Fleet(plan(Fault("fast", "fail", at=20.0, seconds=15.0), routing="round_robin"), keep_records=True)
+        pod = fleet.pod("fast")
+        fleet.advance(60.0)
+        told = [(record.request.at, record.outcome) for ledger in pod.ledgers for record in ledger.records if record.outcome]
+        during = [outcome for at, outcome in told if 20.0 < at < 35.0]
+        assert len(during) > 5
+        assert set(during) == {"error"}
+        assert {"stop", "length"} & {outcome for at, outcome in told if at > 36.0}
+
     def test_a_frozen_pod_looks_healthy_and_does_nothing(self) -> None:
         fleet = Fleet(plan(Fault("fast", "freeze", at=20.0, seconds=15.0), routing="round_robin"))
         pod = fleet.pod("fast")

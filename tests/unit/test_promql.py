@@ -4,8 +4,10 @@ import pytest
 
 from alerts.promql import (
     braces,
+    bucket_rates_of,
     fold_of,
     increase_of,
+    increases_of,
     on,
     quantile_of,
     rate_of,
@@ -42,6 +44,26 @@ def test_folds_rates_and_quantiles_keep_the_labels_of_the_level_unless_told():
         "histogram_quantile(0.99, sum by (le, cluster) (rate(llm_cluster_queue_time_seconds_bucket[$__rate_interval])))"
     )
     assert on(Level.CLUSTER) == "on (cluster)"
+
+
+def test_counters_of_different_labels_are_added_and_equal_ones_refused():
+    parts = (("requests", {"outcome": "!=abort"}), ("rejected_requests", {}))
+    assert increases_of(*parts, level=POOL, window="5m", by=()) == (
+        'sum(increase(llm_pool_requests_total{outcome!="abort"}[5m]) or increase(llm_pool_rejected_requests_total[5m]))'
+    )
+    with pytest.raises(TypeError, match="whose own labels differ: preemptions, rejected_requests"):
+        increases_of(("preemptions", {}), ("rejected_requests", {}), level=POOL, window="5m")
+
+
+def test_exporters_are_told_apart_by_the_labels_of_the_scrape():
+    assert fold_of("max", "unstable_targets", Level.EXPORTER) == "max by (job, instance) (llm_exporter_unstable_targets)"
+    assert on(Level.EXPORTER) == "on (job, instance)"
+    assert bucket_rates_of("scrape_duration_seconds", Level.EXPORTER, window="5m") == (
+        "sum by (le, job, instance) (rate(llm_exporter_scrape_duration_seconds_bucket[5m]))"
+    )
+    assert fold_of("max", "state", Level.POD, by=("pod", "shard"), state="down") == (
+        'max by (pod, shard) (llm_pod_state{state="down"})'
+    )
 
 
 def test_a_whole_bound_matches_both_its_spellings_and_any_other_its_only_one():

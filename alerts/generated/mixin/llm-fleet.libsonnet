@@ -9,7 +9,7 @@
       {
         "alert": "LLMClusterSilent",
         "expr": "last_over_time(cluster:llm_pods_known:sum[1d])\nunless on (cluster)\ncluster:llm_pods_known:sum",
-        "for": "1m",
+        "for": "30s",
         "labels": {
           "level": "cluster",
           "severity": "critical"
@@ -24,7 +24,7 @@
       {
         "alert": "LLMClusterNoReportingPods",
         "expr": "cluster:llm_pods_reporting:sum == 0\nand on (cluster)\ncluster:llm_pods_known:sum > 0",
-        "for": "1m",
+        "for": "30s",
         "labels": {
           "level": "cluster",
           "severity": "critical"
@@ -616,7 +616,7 @@
     "rules": [
       {
         "alert": "LLMPodNeverReported",
-        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_state{state=~\"stale|down\"}) == 1\nunless on (cluster, namespace, pool, pod)\nmax by (cluster, namespace, pool, pod) (llm_pod_last_sample_timestamp_seconds)",
+        "expr": "max by (cluster, namespace, pool, pod) (llm_pod_state{state=~\"stale|down\"}) == 1\nunless on (cluster, namespace, pool, pod)\n(max by (cluster, namespace, pool, pod) (llm_pod_last_sample_timestamp_seconds) or max by (cluster, namespace, pool, pod) (pod:llm_last_sample_timestamp_seconds:known))",
         "for": "15m",
         "labels": {
           "level": "pod",
@@ -728,7 +728,7 @@
       {
         "alert": "LLMPoolNoReportingPods",
         "expr": "pool:llm_pods_reporting:sum == 0\nand on (cluster, namespace, pool)\npool:llm_pods_known:sum > 0",
-        "for": "1m",
+        "for": "30s",
         "labels": {
           "level": "pool",
           "severity": "critical"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.preview.bundle import HERE
+from dashboards.preview.page import boards, panels
 from dashboards.preview.verdict import faults
 
 ROOT = Path(__file__).parents[2]
@@ -66,9 +67,14 @@ def test_packages_are_pinned_exactly_and_locked_by_hash_without_an_address():
 def test_every_panel_type_of_the_boards_has_a_drawing():
     known = re.search(r"const PANELS = \{(.*?)\n\};", (HERE / "src" / "panels.jsx").read_text(encoding="utf-8"), re.DOTALL)[1]
     drawn = set(re.findall(r"^  '?([a-z-]+)'?: \[", known, re.MULTILINE))
-    boards = [json.loads(path.read_text(encoding="utf-8")) for path in GENERATED.glob("*.json")]
-    panels = [inner for board in boards for one in board["panels"] for inner in (one, *one.get("panels", ()))]
-    assert {one["type"] for one in panels} - {"row"} <= drawn
+    assert {one["type"] for board in boards().values() for one in panels(board)} - {"row"} <= drawn
+
+
+def test_boards_that_ask_promql_are_drawn_and_no_others():
+    assert {path.stem for path in GENERATED.glob("*.json")} <= boards().keys()
+    asked = [target for board in boards().values() for one in panels(board) for target in one.get("targets", ())]
+    assert asked
+    assert all("expr" in target for target in asked)
 
 
 def test_the_pictures_are_those_that_the_docs_show_and_are_small():

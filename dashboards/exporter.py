@@ -37,7 +37,7 @@ def _now(limits: Limits) -> Row:
             number("Scrape p99", "99 of 100 readings of a target take at most this.", "targets", slow, unit="s",
                    limits=limits.read,
                    below="green"),
-            number("Unknown families", "Engine families that this version knows nothing of: a newer engine, most likely.",
+            number("Unknown", "Engine families that this version knows nothing of: a newer engine, most likely.",
                    "oddities", _HERE.gauge("sum", "unknown_families", by=()), limits=_ANY, below="green"),
             number("Not counted", "Increase of engine counters that was seen and not published, per second.", "discarded", lost,
                    limits=(Limit(1e-9, WARN),), below="green"),
@@ -158,7 +158,7 @@ def _cost() -> Row:
 
 _HOW_TO_READ = """\
 Green **Now** means that the other boards can be believed. *Targets up* below 100 %: some pods are not heard, see *Failures by
-reason*. *Unknown families*: an engine is newer than this exporter, some signals may be missing. *Not counted*: what happened
+reason*. *Unknown* families: an engine is newer than this exporter, some signals may be missing. *Not counted*: what happened
 while a pod was not heard for long is left out rather than guessed.
 
 A silent exporter has no lines here at all; the alert on it is what tells."""

@@ -73,8 +73,8 @@ def _all(settings: Settings) -> Row:
         Query(_each(_series("objective", "ratio")), "Objective", "percentunit"),
         Query(f"1 - {_series('error', f'ratio{window}')}", "Good", "percentunit"),
         Query(_each(_series("budget", "left")), "Budget left", "percentunit", BUDGET, BAD),
-        *(Query(_burn(span), f"Burn {span}", _TIMES, colored) for span in burns.windows),
         Query(lasts, "Lasts", "dtdurations"),
+        *(Query(_burn(span), f"Burn {span}", _TIMES, colored) for span in burns.windows),
     )
     text = (
         "Every objective of every pool. Burn: how many times faster than it refills the budget is spent, over a window. "

@@ -17,18 +17,15 @@ from typing import Any
 from urllib.parse import urlencode
 
 from dashboards.preview.bundle import bundle
-from dashboards.preview.history import Store, gathered
-from dashboards.preview.page import BOARDS, served
-from dashboards.preview.verdict import faults, remarks
+from dashboards.preview.history import SCRAPE_SECONDS, Store, gathered
+from dashboards.preview.page import boards, panels, served
+from dashboards.preview.verdict import faults
 from tests.real.commands import BuildError
 from tests.real.parts import python_folder, read_catalogue
-from tests.real.test_boards import SILENT, targets, unfed
+from tests.real.test_boards import targets, unfed
 
 ROOT = Path(__file__).parents[2]
 NEEDED = ("prometheus", "chromium", "playwright")
-SCRAPE_SECONDS = 5
-"""What the data source is told; our own Prometheus scrapes every second, and so shows rates over 20 s and not 4."""
-
 VIEWS = {"": (1600, {}), "-open": (1600, {"open": "1"}), "-narrow": (1000, {"open": "1"})}
 DOCS_WIDTH = 1400
 DOCS_CHOICES = {
@@ -60,16 +57,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    known = sorted(path.stem for path in BOARDS.glob("*.json"))
+    known = list(boards())
     parser = argparse.ArgumentParser(description="Draw the boards with Grafana's components over a real Prometheus.")
     parser.add_argument("--out", type=Path, help="folder of the pictures: build/preview, or docs/pictures")
-    parser.add_argument("--board", nargs="+", choices=known, default=known, metavar="UID", help=f"some of: {', '.join(known)}")
+    parser.add_argument("--board", nargs="+", choices=known, metavar="UID", help=f"some of: {', '.join(known)}")
     parser.add_argument(
         "--minutes", type=int, default=11, help="how much the pictures span; each fault of the demo comes every ten"
     )
     parser.add_argument("--prometheus", metavar="URL", help="draw what this one has instead of starting the demo")
     parser.add_argument("--for-docs", action="store_true", help="one small picture a board, with one pool or pod chosen")
     options = parser.parse_args(arguments)
+    # Those for CloudWatch's PromQL look like those that they copy.
+    options.board = options.board or [uid for uid in known if not (options.for_docs and "cloudwatch" in uid)]
     options.out = options.out or ROOT / ("docs/pictures" if options.for_docs else "build/preview")
     return options
 
@@ -99,9 +98,7 @@ def _taken(shots: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _told(shots: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> int:
-    for remark in remarks(shots):
-        print(f"Prometheus remarks: {remark}", file=sys.stderr)
-    silent = {uid: declared(json.loads((BOARDS / f"{uid}.json").read_text(encoding="utf-8"))) for uid in options.board}
+    silent = {uid: declared(board) for uid, board in boards().items()}
     wrong = [fault for shot in shots for fault in faults(Path(shot["picture"]).stem, shot, silent[shot["board"]])]
     print("\n".join(wrong) or f"nothing is empty or wrong; pictures in {options.out}")
     if options.for_docs and shutil.which("pngquant"):
@@ -112,13 +109,17 @@ def _told(shots: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> in
 
 def declared(board: Mapping[str, Any]) -> set[str]:
     """Titles of panels that may be empty: they tell why themselves, or ask for what the demo has not."""
-    shown = [inner for panel in board["panels"] for inner in (panel, *panel.get("panels", ()))]
-    return {
-        panel["title"]
-        for panel in shown
-        if panel.get("targets")
-        and ((board["uid"], panel["title"]) in SILENT or all(unfed(expression) for _, expression in targets({"panels": [panel]})))
-    }
+    return {panel["title"] for panel in panels(board) if panel.get("targets") and (_tells_why(panel) or _asks_in_vain(panel))}
+
+
+def _tells_why(panel: Mapping[str, Any]) -> bool:
+    word = panel["fieldConfig"]["defaults"].get("noValue", "no data")
+    # One engine's silence is no reason where others have been chosen too.
+    return word != "no data" and "not available from" not in word
+
+
+def _asks_in_vain(panel: Mapping[str, Any]) -> bool:
+    return all(unfed(expression) for _, expression in targets({"panels": [panel]}))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """What a drawn board's report says against it. Pure: reports in, sentences out."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 Report = Mapping[str, Any]
@@ -15,16 +14,9 @@ def faults(uid: str, shot: Report, allowed: Collection[str] = ()) -> Iterator[st
         return
     yield from (f"{uid}: {panel['title']}: {fault}" for panel in report["panels"] for fault in _of_panel(panel, allowed))
     yield from (f"{uid}: a drawing broke: {fault}" for fault in report["faults"])
-    yield from (f"{uid}: {asked['query']}: {warning}" for asked in report["asked"] for warning in asked["warnings"])
+    yield from (f"{uid}: {asked['query']}: {'; '.join(asked['said'])}" for asked in report["asked"])
     yield from (f"{uid}: nothing to choose for {choice['name']}" for choice in report["choices"] if not choice["values"])
     yield from (f"{uid}: the page asked for {url}" for url in shot["abroad"])
-
-
-def remarks(shots: Iterable[Report]) -> list[str]:
-    """What Prometheus said in passing, each kind once with how many queries it was said of."""
-    said = [info for shot in shots if shot["report"] for asked in shot["report"]["asked"] for info in asked["infos"]]
-    kinds = Counter(info.split(" (see ")[0].split(", from ")[0] for info in said)
-    return [f"{kind} ({count} queries)" for kind, count in kinds.items()]
 
 
 def _of_panel(panel: Report, allowed: Collection[str]) -> Iterator[str]:

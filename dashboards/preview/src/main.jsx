@@ -16,13 +16,14 @@ const asked = new URLSearchParams(location.search);
 const instance = (type, name) => ({
   id: 1, uid: type, name, type, access: 'proxy', readOnly: true, jsonData: {}, meta: { id: type, name, info: { logos: {} } },
 });
-// Stores of logs and traces are there to be chosen for links; nothing asks them.
-const instances = [instance('prometheus', 'Prometheus'), instance('loki', 'Loki'), instance('tempo', 'Tempo')];
+const board = await (await fetch(`boards/${asked.get('board')}`)).json();
+// One of each type that the board lets choose; whichever it is, the one Prometheus answers.
+const types = board.templating.list.filter((one) => one.type === 'datasource').map((one) => one.query);
+const instances = [...new Set(['prometheus', ...types])].map((type) => instance(type, type[0].toUpperCase() + type.slice(1)));
 const source = new Prometheus(instances[0], { url: asked.get('prometheus'), scrapeSeconds: Number(asked.get('scrape') ?? 15) });
 let scene;
 setUp({ source, instances, plugin, scene: () => scene });
 
-const board = await (await fetch(`boards/${asked.get('board')}.json`)).json();
 const choices = Object.fromEntries([...asked].filter(([key]) => key.startsWith('var-')).map(([key, value]) => [key.slice(4), value]));
 scene = sceneOf(board, { open: asked.has('open'), choices, from: asked.get('from') ?? undefined, to: asked.get('to') ?? undefined });
 await initPluginTranslations('grafana-scenes').catch(() => undefined);
@@ -49,7 +50,7 @@ window.preview = {
   settled: () => source.pending === 0 && panels().length > 0 && panels().every(isDone),
   height: () => Math.ceil(Math.max(...[...document.querySelectorAll('.react-grid-item')].map((one) => one.getBoundingClientRect().bottom))) + 24 + window.scrollY,
   report: () => ({
-    title: board.title, faults, asked: source.asked.filter(({ warnings, infos }) => warnings.length + infos.length > 0), panels: panels().map(told),
+    title: board.title, faults, asked: source.asked.filter(({ said }) => said.length > 0), panels: panels().map(told),
     choices: scene.state.$variables.state.variables.map((one) => ({ name: one.state.name, values: one.state.options?.length ?? 1, error: one.state.error ?? null })),
   }),
 };

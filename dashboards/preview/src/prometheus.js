@@ -55,7 +55,7 @@ export class Prometheus extends DataSourceApi {
     const { data, warnings, infos } = target.instant
       ? await this.get('query', { query, time: end })
       : await this.get('query_range', { query, start: Math.floor(start / stepSeconds) * stepSeconds, end, step: stepSeconds });
-    this.asked.push({ query, warnings: warnings ?? [], infos: infos ?? [] });
+    this.asked.push({ query, said: [...(warnings ?? []), ...(infos ?? [])] });
     return target.format === 'table' ? [table(target, data.result, request)] : data.result.map((one) => series(target, one, query, { stepSeconds, request }));
   }
 

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real real-parts dashboards-preview mutate lint type check-generated generate bench build clean
+.PHONY: help setup demo demo-cloudwatch test test-real real-parts dashboards-preview mutate lint type check-generated generate bench build clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -26,6 +26,9 @@ LISTEN ?= 127.0.0.1:9840
 
 demo: $(STAMP) ## Run the exporter on a simulated fleet and serve the page (LISTEN=host:port; Ctrl-C ends it)
 	@$(BIN)/llm-fleet-exporter demo --listen $(LISTEN)
+
+demo-cloudwatch: $(STAMP) ## The same, publishing to a local stand-in for CloudWatch that prints what it takes
+	@$(BIN)/llm-fleet-exporter demo --listen $(LISTEN) --cloudwatch
 
 test: lint type check-generated ## Lint, types, generated files, all tests
 	$(BIN)/python -m pytest
@@ -59,23 +62,31 @@ lint: $(STAMP) ## Ruff: rules and format
 type: $(STAMP) ## mypy --strict on collector, exporter, alerts, dashboards
 	$(BIN)/mypy
 
-generate: $(STAMP) ## Write boards, rules and docs/metrics.md from the table
+generate: $(STAMP) ## Write boards, rules and the pages of metrics from the table
 	@$(BIN)/llm-fleet-exporter render dashboards --out dashboards/generated
 	@$(BIN)/llm-fleet-exporter render alerts --out alerts/generated
+	@$(BIN)/llm-fleet-exporter render cloudwatch-dashboards --out dashboards/generated/cloudwatch
+	@$(BIN)/llm-fleet-exporter render cloudwatch-alarms --out alerts/generated/cloudwatch
 	@$(BIN)/python docs/generate.py docs/metrics.md
+	@$(BIN)/python docs/generate_cloudwatch.py docs/cloudwatch-metrics.md
 
 check-generated: $(STAMP) ## Fail when generated files are not what the table says
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 		$(BIN)/llm-fleet-exporter render dashboards --out "$$fresh/dashboards" >"$$fresh/log" && \
 		$(BIN)/llm-fleet-exporter render alerts --out "$$fresh/alerts" >>"$$fresh/log" && \
+		$(BIN)/llm-fleet-exporter render cloudwatch-dashboards --out "$$fresh/dashboards/cloudwatch" >>"$$fresh/log" && \
+		$(BIN)/llm-fleet-exporter render cloudwatch-alarms --out "$$fresh/alerts/cloudwatch" >>"$$fresh/log" && \
 		$(BIN)/python docs/generate.py "$$fresh/metrics.md" && \
+		$(BIN)/python docs/generate_cloudwatch.py "$$fresh/cloudwatch-metrics.md" && \
 		diff -r "$$fresh/dashboards" dashboards/generated && diff -r "$$fresh/alerts" alerts/generated && \
-		diff "$$fresh/metrics.md" docs/metrics.md || \
+		diff "$$fresh/metrics.md" docs/metrics.md && \
+		diff "$$fresh/cloudwatch-metrics.md" docs/cloudwatch-metrics.md || \
 		{ echo "generated files are not what the table says: make generate" >&2; exit 1; }
 
 bench: $(STAMP) ## Measure speed, as ratios in one run
 	@$(BIN)/python bench/run.py
 	@$(BIN)/python bench/net.py
+	@$(BIN)/python bench/cloudwatch.py
 
 build: $(STAMP) ## Build the wheel into dist/
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist

@@ -14,7 +14,9 @@ _TOPIC = "objectives"
 _LONGEST_RAW_SECONDS = 12 * 3600
 
 # An abort is the client's choice and neither good nor bad. What the engine refused for want of room never became a request.
-_GOOD = "=~stop|length|other"
+GOOD_OUTCOMES = ("stop", "length", "other")
+BAD_OUTCOME = "error"
+_GOOD = f"=~{'|'.join(GOOD_OUTCOMES)}"
 _JUDGED = "!=abort"
 
 
@@ -42,6 +44,18 @@ def burn_groups(objective: Objective, settings: Settings) -> tuple[Group, Group]
     )
     budget = (*_records(objective, settings.budget_window, settings), _left(objective, settings))
     return burn, Group(name=f"{name}_budget", level=Level.POOL, interval_seconds=300, rules=budget, topic=_TOPIC)
+
+
+def unrecorded(told: Burn, settings: Settings) -> str:
+    """The expression of a burn alert from raw series alone, for what has no recording rules."""
+    objective, pair, chosen = told.objective, told.window, settings.chosen(Level.POOL)
+    limit = f"{pair.factor:g} * {objective.budget:g}"
+    missed = (
+        f"1 - {_good(objective, window, chosen)} / ({_total(objective, window, chosen)} > 0) > {limit}"
+        for window in (pair.long, pair.short)
+    )
+    enough = f"{_total(objective, pair.long, chosen)} >= {objective.minimum_events}"
+    return f"\nand {on(Level.POOL)}\n".join((*missed, enough))
 
 
 def _records(objective: Objective, window: str, settings: Settings) -> Iterator[RecordingRule]:

@@ -1,7 +1,7 @@
 """Other processes for the benchmarks: simulated pods on ports of their own, or one fast server of one page.
 
-`python bench/pods.py fleet 200` prints a line of JSON with the URLs; `python bench/pods.py page` one with the URL of the page.
-Both run until their stdin is closed.
+`python bench/pods.py fleet 200` prints a line of JSON with the URLs; `page` one with the URL of the page, `cloudwatch` one with
+that of a stand-in for CloudWatch. All run until their stdin is closed.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+from exporter.demo.cloudwatch.server import serving
 from exporter.demo.config import H100, EngineConfig
 from exporter.demo.fleet import Fleet, FleetClock
 from exporter.demo.load import Mix, Wave
@@ -56,8 +57,14 @@ async def page() -> None:
     await asyncio.to_thread(sys.stdin.read)
 
 
+async def cloudwatch() -> None:
+    with serving() as stand_in:
+        print(json.dumps(stand_in.url), flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
 if __name__ == "__main__":
-    work = page() if sys.argv[1] == "page" else fleet(int(sys.argv[2]))
+    work = fleet(int(sys.argv[2])) if sys.argv[1] == "fleet" else {"page": page, "cloudwatch": cloudwatch}[sys.argv[1]]()
     try:
         import uvloop
 

@@ -313,6 +313,11 @@ _EXPORTER = (
     _own("sink_queued_batches", Kind.GAUGE, "batches", "Batches that wait to be sent.", "sink"),
     _own("sink_last_success_timestamp_seconds", Kind.GAUGE, "seconds", "Unix time at which the back end last took a batch.",
          "sink"),
+    _own("cloudwatch_active_metrics", Kind.GAUGE, "metrics",
+         "Metrics written to CloudWatch within the last hour: what it bills as custom metrics."),
+    _own("cloudwatch_writers", Kind.GAUGE, "writers",
+         "Exporters that wrote to CloudWatch for this cluster in the last periods that were read back; more than one counts "
+         "everything twice. In CloudWatch itself: 1 from each, so that the Sum over one period is their number."),
 )  # fmt: skip
 
 SIGNALS: Mapping[str, Signal] = MappingProxyType({row.name: row for row in (*_READ, *_ASKED, *_COMPUTED)})

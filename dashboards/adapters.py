@@ -1,12 +1,13 @@
 """The board of LoRA adapters: which are in use, where, and is there room for them?"""
 
 from alerts.promql import RATE_INTERVAL, fold_of, quantile_of, selector
-from alerts.slo import TTFT
+from alerts.slo import Settings
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
-from dashboards.kinds import BAD, TO_POD, WARN, alerts, how_to_read, number, restarts
+from dashboards.kinds import TO_POD, alerts, how_to_read, number, restarts
+from dashboards.limits import BAD, WARN, Limits
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row, Variable
-from dashboards.queries import Scope, choices, chosen, who
+from dashboards.queries import FIRST_TOKEN, Scope, choices, chosen, who
 
 _HERE = Scope(Level.POOL)
 _CHOSEN = chosen(Level.POOL)
@@ -23,7 +24,7 @@ def _filled(by: tuple[str, ...]) -> str:
     return f"max by ({', '.join(by)}) ({working} / ({slots} > 0))" if by else f"max({working} / ({slots} > 0))"
 
 
-def _now() -> Row:
+def _now(limits: Limits) -> Row:
     working = Query(f"count(count by (adapter) ({selector('adapter_pods', Level.POOL, **_CHOSEN, **_ADAPTER)}))")
     slots = _HERE.gauge("sum", "adapters_max", by=())
     deferred = _HERE.gauge("sum", "requests_waiting_by_reason", by=(), reason="deferred")
@@ -41,7 +42,7 @@ def _now() -> Row:
                    "internals",
                    deferred, limits=(Limit(1, WARN), Limit(10, BAD)), below="green", width=4),
             number("Reporting", "Share of known pods whose numbers are current, in the worst pool.", "reporting",
-                   _HERE.gauge("min", "reporting_ratio", by=()), unit="percentunit", limits=(Limit(0.8, WARN), Limit(1, "green")),
+                   _HERE.gauge("min", "reporting_ratio", by=()), unit="percentunit", limits=limits.reporting,
                    below="red", width=4),
         ),
     )  # fmt: skip
@@ -59,16 +60,16 @@ def _where() -> Row:
         title="Where: which adapter is on which pods",
         panels=(
             Panel("Adapters now", "Adapters with work, and on how many of the reporting pods.", "adapters", draw=Draw.TABLE,
-                  queries=columns, links=(to_pool,), first=("adapter",), silent=_IDLE),
+                  queries=columns, links=(to_pool,), first=("adapter",), sort="Pods", silent=_IDLE),
             Panel("Pods with the adapter", "Reporting pods on which the adapter has work: more pods, more copies in memory.",
-                  "adapters", queries=(Query(pods, "{{pool}} {{adapter}}"),), silent=_IDLE),
+                  "adapters", draw=Draw.STACK, queries=(Query(pods, "{{pool}} {{adapter}}"),), silent=_IDLE),
             Panel("Moves", "How often the number of an adapter's pods changed within 10 minutes: churn is loading and evicting.",
                   "adapters", queries=(Query(moves, "{{adapter}}"),), silent=_IDLE),
         ),
     )  # fmt: skip
 
 
-def _room() -> Row:
+def _room(limits: Limits) -> Row:
     by = LEVEL_LABELS[Level.POD]
     used = (
         _HERE.gauge("max", "adapters_running", "with work"),
@@ -90,8 +91,8 @@ def _room() -> Row:
             Panel("Adapters that wait", "Adapters with waiting work, where the engine tells it apart.", "adapters",
                   queries=(waiting,), silent=_NOT_APART),
             Panel("Time to first token", "Of the pool, at 99 %: what waiting for a slot does to users.", "time-to-first-token",
-                  queries=(Query(quantile_of(0.99, TTFT.signal, Level.POOL, window=RATE_INTERVAL, **_CHOSEN), who(Level.POOL)),),
-                  unit="s", limits=(Limit(TTFT.bound_seconds, BAD),)),
+                  queries=(Query(quantile_of(0.99, FIRST_TOKEN, Level.POOL, window=RATE_INTERVAL, **_CHOSEN), who(Level.POOL)),),
+                  unit="s", limits=limits.bound(FIRST_TOKEN)),
             Panel("Prefix-cache hits", "An adapter's cache entries are its own: spreading it over pods thins them out.",
                   "prefix-cache", queries=(_HERE.share("prefix_cache_hit_ratio"),), unit="percentunit", top=1.0),
         ),
@@ -105,14 +106,18 @@ keeps an adapter on few pods. An adapter on all pods costs memory and cache hits
 
 vLLM names the adapters with work; SGLang tells only how many slots are used, TGI nothing."""
 
-ADAPTERS = Board(
-    uid="llm-adapters",
-    title="LLM adapters",
-    question="Which LoRA adapters are in use, where, and is there room for them?",
-    variables=(
-        *choices(Level.POOL),
-        Variable("adapter", f"label_values({selector('adapter_pods', Level.POOL, **_CHOSEN)}, adapter)"),
-    ),
-    rows=(_now(), _where(), _room(), how_to_read(_HOW_TO_READ, "adapters")),
-    annotations=(alerts(Level.POOL), *restarts(Level.POOL)),
-)
+
+def adapters(settings: Settings) -> Board:
+    """The board of LoRA adapters."""
+    limits = Limits(settings)
+    return Board(
+        uid="llm-adapters",
+        title="LLM adapters",
+        question="Which LoRA adapters are in use, where, and is there room for them?",
+        variables=(
+            *choices(Level.POOL),
+            Variable("adapter", f"label_values({selector('adapter_pods', Level.POOL, **_CHOSEN)}, adapter)"),
+        ),
+        rows=(_now(limits), _where(), _room(limits), how_to_read(_HOW_TO_READ, "adapters")),
+        annotations=(alerts(Level.POOL), *restarts(Level.POOL)),
+    )

@@ -1,11 +1,19 @@
 """Every board there is, in the order in which one goes down into detail."""
 
-from dashboards.adapters import ADAPTERS
-from dashboards.cluster import CLUSTER
-from dashboards.exporter import EXPORTER
+from alerts.slo import DEFAULTS, Settings
+from dashboards.adapters import adapters
+from dashboards.cluster import cluster
+from dashboards.exporter import exporter
 from dashboards.model import Board
-from dashboards.pod import POD
-from dashboards.pool import POOL
-from dashboards.slo import SLO
+from dashboards.pod import pod
+from dashboards.pool import pool
+from dashboards.slo import slo
 
-BOARDS: tuple[Board, ...] = (CLUSTER, POOL, POD, ADAPTERS, SLO, EXPORTER)
+
+def boards(settings: Settings) -> tuple[Board, ...]:
+    """The boards with the limits and objectives that the rules have by the same settings."""
+    return tuple(board(settings) for board in (cluster, pool, pod, adapters, slo, exporter))
+
+
+BOARDS: tuple[Board, ...] = boards(DEFAULTS)
+"""The boards that ship."""

@@ -1,42 +1,34 @@
 """The board of clusters: which pool needs attention?"""
 
 from alerts.promql import RATE_INTERVAL, fold_of, quantile_of, rate_of, selector, share_of
-from alerts.slo import TTFT
+from alerts.slo import Settings
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
 from dashboards.kinds import (
-    BAD,
-    ERRORS,
-    FULL,
-    IMBALANCE,
-    KV_CACHE,
     OUTCOME_COLORS,
-    REPORTING,
-    SATURATION,
     STATE_COLORS,
     TO_POD,
     TO_POOL,
     TOKENS_PER_SECOND,
-    WARN,
     alerts,
     how_to_read,
     number,
     reloads,
     restarts,
     states,
-)  # fmt: skip
+)
+from dashboards.limits import Limits
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row
-from dashboards.queries import QUANTILE, Scope, choices, chosen, who
+from dashboards.queries import BETWEEN_TOKENS, FIRST_TOKEN, QUANTILE, WHOLE, Scope, choices, chosen, who
 
 _HERE = Scope(Level.CLUSTER)
 _CHOSEN = chosen(Level.CLUSTER)
 _POOL = who(Level.POOL)
-_BOUND = Limit(TTFT.bound_seconds, BAD)
 
 
-def _now() -> Row:
+def _now(limits: Limits) -> Row:
     requests = _HERE.rate("requests", by=())
-    ttft = _HERE.quantile("$quantile", TTFT.signal, by=())
+    ttft = _HERE.quantile("$quantile", FIRST_TOKEN, by=())
     errors = _HERE.share("error_ratio", by=())
     saturation = Query(fold_of("max", "saturation_ratio", Level.POOL, by=(), **_CHOSEN))
     reporting = _HERE.gauge("min", "reporting_ratio", by=())
@@ -45,37 +37,39 @@ def _now() -> Row:
         title="Now",
         panels=(
             number("Requests", "Requests finished per second.", "requests", requests, unit="reqps"),
-            number("TTFT", f"Time to first token at the chosen quantile; red above {TTFT.bound_seconds:g} s.",
-                   "time-to-first-token", ttft, unit="s", limits=(_BOUND,), below="green"),
+            number("TTFT", "Time to first token at the chosen quantile; red above the objective's bound.",
+                   "time-to-first-token", ttft, unit="s", limits=limits.bound(FIRST_TOKEN), below="green"),
             number("Errors", "Share of finished requests that ended in an error.", "errors", errors, unit="percentunit",
-                   limits=ERRORS, below="green"),
+                   limits=limits.errors, below="green"),
             number("Fullest pool", "Saturation of the fullest pool: at 100% it has no room.", "saturation", saturation,
-                   unit="percentunit", limits=SATURATION, below="green"),
+                   unit="percentunit", limits=limits.saturation, below="green"),
             number("Waiting", "Requests queued in all engines.", "running-and-waiting", waiting),
             number("Reporting", "Share of known pods whose numbers are current. Overloaded pods fall silent.", "reporting",
-                   reporting, unit="percentunit", limits=REPORTING, below="red"),
+                   reporting, unit="percentunit", limits=limits.reporting, below="red"),
             states(_HERE, "pods", "Known pods by what their numbers are worth at this moment."),
         ),
     )  # fmt: skip
 
 
-def _columns(level: Level, *described: str) -> tuple[Query, ...]:
+def _columns(limits: Limits, level: Level, *described: str) -> tuple[Query, ...]:
     """Key numbers of each cluster or pool, and what it is, side by side."""
     labels = ", ".join((*LEVEL_LABELS[level], *described))
     return (
         Query(f"max by ({labels}) ({selector('info', level, **_CHOSEN)})"),
         Query(rate_of("requests", level, window=RATE_INTERVAL, **_CHOSEN), "Requests", "reqps"),
-        Query(quantile_of("$quantile", TTFT.signal, level, window=RATE_INTERVAL, **_CHOSEN), "TTFT", "s", (_BOUND,)),
-        Query(share_of("error_ratio", level, window=RATE_INTERVAL, **_CHOSEN), "Errors", "percentunit", ERRORS),
-        Query(fold_of("max", "saturation_ratio", level, **_CHOSEN), "Saturation", "percentunit", SATURATION, "green"),
+        Query(
+            quantile_of("$quantile", FIRST_TOKEN, level, window=RATE_INTERVAL, **_CHOSEN), "TTFT", "s", limits.bound(FIRST_TOKEN)
+        ),
+        Query(share_of("error_ratio", level, window=RATE_INTERVAL, **_CHOSEN), "Errors", "percentunit", limits.errors),
+        Query(fold_of("max", "saturation_ratio", level, **_CHOSEN), "Saturation", "percentunit", limits.saturation, "green"),
         Query(fold_of("max", "requests_waiting", level, **_CHOSEN), "Waiting", "short"),
-        Query(fold_of("max", "kv_cache_usage_ratio", level, **_CHOSEN), "KV cache", "percentunit", KV_CACHE, "green"),
-        Query(fold_of("max", "imbalance_ratio", level, **_CHOSEN), "Imbalance", "short", IMBALANCE, "green"),
-        Query(fold_of("min", "reporting_ratio", level, **_CHOSEN), "Reporting", "percentunit", REPORTING, "red"),
+        Query(fold_of("max", "kv_cache_usage_ratio", level, **_CHOSEN), "KV cache", "percentunit", limits.kv_cache, "green"),
+        Query(fold_of("max", "imbalance_ratio", level, **_CHOSEN), "Imbalance", "short", limits.imbalance, "green"),
+        Query(fold_of("min", "reporting_ratio", level, **_CHOSEN), "Reporting", "percentunit", limits.reporting, "red"),
     )
 
 
-def _tables() -> Row:
+def _tables(limits: Limits) -> Row:
     """A line per cluster and per pool; the worst is found by sorting."""
     text = "at this moment. An empty cell: the engine does not tell, or no traffic."
     to_pool = (
@@ -87,10 +81,10 @@ def _tables() -> Row:
         title="Pools: which one needs attention",
         panels=(
             Panel("Pools now", f"Every pool {text} Click a pool's name to see it.", "pools", draw=Draw.TABLE,
-                  queries=_columns(Level.POOL, "model", "engine"), links=to_pool,
-                  first=("pool",), width=24, height=9),
+                  queries=_columns(limits, Level.POOL, "model", "engine"), links=to_pool,
+                  first=("pool",), sort="Saturation", width=24, height=9),
             Panel("Clusters now", f"Every cluster {text} Saturation and imbalance are over all its pods.", "pools",
-                  draw=Draw.TABLE, queries=_columns(Level.CLUSTER, "region", "version"), first=("cluster",), width=24,
+                  draw=Draw.TABLE, queries=_columns(limits, Level.CLUSTER, "region", "version"), first=("cluster",), width=24,
                   height=5),
         ),
     )  # fmt: skip
@@ -102,21 +96,21 @@ def _of_pools(
     return Panel(title, text, anchor, queries=(Query(query, _POOL),), unit=unit, limits=limits, links=(TO_POOL,), width=width)
 
 
-def _latency() -> Row:
+def _latency(limits: Limits) -> Row:
     parts = (
-        ("Time to first token", TTFT.signal, "Arrival to first token, at the chosen quantile.", "time-to-first-token", (_BOUND,)),
-        ("Inter-token latency", "inter_token_latency_seconds", "Gap between successive outputs.", "inter-token-latency", ()),
-        ("End-to-end latency", "end_to_end_latency_seconds", "Arrival to last token.", "end-to-end-latency", ()),
+        ("Time to first token", FIRST_TOKEN, "Arrival to first token, at the chosen quantile.", "time-to-first-token"),
+        ("Inter-token latency", BETWEEN_TOKENS, "Gap between successive outputs.", "inter-token-latency"),
+        ("End-to-end latency", WHOLE, "Arrival to last token.", "end-to-end-latency"),
     )
     panels = [
         _of_pools(title, text, anchor, quantile_of("$quantile", name, Level.POOL, window=RATE_INTERVAL, **_CHOSEN), unit="s",
-                  limits=limits)
-        for title, name, text, anchor, limits in parts
+                  limits=limits.bound(name))
+        for title, name, text, anchor in parts
     ]  # fmt: skip
     return Row(title="Latency by pool: what users feel", panels=tuple(panels))
 
 
-def _load() -> Row:
+def _load(limits: Limits) -> Row:
     level = Level.POOL
     silent_pods = "Read it beside Reporting: pods fall silent when overloaded, and then the rest looks better than it is."
     saturation = fold_of("max", "saturation_ratio", level, **_CHOSEN)
@@ -127,11 +121,11 @@ def _load() -> Row:
         title="Load by pool: how full, how even",
         panels=(
             _of_pools("Saturation", f"The line is full. {silent_pods}", "saturation", saturation, unit="percentunit",
-                      limits=(FULL,), width=6),
+                      limits=(limits.full,), width=6),
             _of_pools("Reporting", "Share of known pods behind the numbers to the left.", "reporting", reporting,
                       unit="percentunit", width=6),
-            _of_pools("Imbalance", "Load of the busiest pod over the mean: 1 is even. The lines are 1.5 and 2.", "balance",
-                      imbalance, unit="short", limits=IMBALANCE, width=6),
+            _of_pools("Imbalance", "Load of the busiest pod over the mean: 1 is even. At the upper line an alert fires.",
+                      "balance", imbalance, unit="short", limits=limits.imbalance, width=6),
             Panel("KV cache in use", "Share of all KV caches that live requests hold: mean over capacity, and the fullest.",
                   "kv-cache", queries=kv_cache, unit="percentunit", width=6),
         ),
@@ -155,13 +149,13 @@ def _traffic() -> Row:
     )  # fmt: skip
 
 
-def _pods() -> Row:
+def _pods(limits: Limits) -> Row:
     level = Level.POD
     by = (*LEVEL_LABELS[level], "state")
     silent = f"{fold_of('max', 'state', level, by=by, state='=~stale|down|no_progress|terminating', **_CHOSEN)} == 1"
     age = f"time() - {fold_of('max', 'last_sample_timestamp_seconds', level, **_CHOSEN)}"
     only = f"({age}) and on ({', '.join(LEVEL_LABELS[level])}) ({silent})"
-    columns = (Query(silent), Query(only, "Age", "s", (Limit(15, WARN), Limit(30, BAD))))
+    columns = (Query(silent), Query(only, "Age", "s", limits.age))
     over_time = _HERE.gauge("sum", "pods", "{{state}}", by=("state",))
     link = Link(title=TO_POD.title, board=TO_POD.board, level=level, column="pod")
     return Row(
@@ -170,7 +164,7 @@ def _pods() -> Row:
             Panel("Pods over time", "Known pods by state. Only fresh, warming and no_progress ones carry load numbers.", "pods",
                   draw=Draw.STACK, queries=(over_time,), colors=STATE_COLORS, width=12),
             Panel("Pods in trouble", "Pods that are silent, stuck or leaving, and the age of their last good sample.", "pods",
-                  draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"), colors=STATE_COLORS,
+                  draw=Draw.TABLE, queries=columns, links=(link,), first=("pod", "state"), sort="Age", colors=STATE_COLORS,
                   silent="none: every pod reports", width=12),
         ),
     )  # fmt: skip
@@ -207,11 +201,24 @@ Look at *Reporting* first: load numbers are of the pods that report, overloaded 
 better than things are. A pool with high latency and saturation near 100 % lacks room; one with high *Imbalance* lacks a better
 spread, not more pods. No data is not zero: an engine that does not state a number has an empty cell and no line."""
 
-CLUSTER = Board(
-    uid="llm-cluster",
-    title="LLM cluster",
-    question="Which pool of this cluster needs attention?",
-    variables=(*choices(Level.CLUSTER), QUANTILE),
-    rows=(_now(), _tables(), _latency(), _load(), _traffic(), _pods(), _inside(), how_to_read(_HOW_TO_READ, "cluster")),
-    annotations=(alerts(Level.CLUSTER), *restarts(Level.CLUSTER), reloads({})),
-)
+
+def cluster(settings: Settings) -> Board:
+    """The board of clusters."""
+    limits = Limits(settings)
+    return Board(
+        uid="llm-cluster",
+        title="LLM cluster",
+        question="Which pool of this cluster needs attention?",
+        variables=(*choices(Level.CLUSTER), QUANTILE),
+        rows=(
+            _now(limits),
+            _tables(limits),
+            _latency(limits),
+            _load(limits),
+            _traffic(),
+            _pods(limits),
+            _inside(),
+            how_to_read(_HOW_TO_READ, "cluster"),
+        ),
+        annotations=(alerts(Level.CLUSTER), *restarts(Level.CLUSTER), reloads({})),
+    )

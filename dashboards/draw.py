@@ -89,7 +89,7 @@ def _as_asked(panel: Panel, options: Options) -> Panel:
     """The panel with what installing adds: further matchers, and word of the engines that do not tell what it shows."""
     queries = panel.queries
     missing = lacking(panel)
-    if missing and panel.draw in (Draw.LINES, Draw.STACK):
+    if missing and not panel.silent and panel.draw in (Draw.LINES, Draw.STACK):
         labels = LEVEL_LABELS[Level.POOL]
         shown = {label: f"=~${label}" for label in labels if all(f"${label}" in query.expression for query in queries)}
         queries += tuple(filter(None, [marker(panel, shown)]))

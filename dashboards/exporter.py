@@ -1,10 +1,12 @@
 """The board of the exporter itself: can the other boards be believed?"""
 
 from alerts.promql import RATE_INTERVAL, braces, fold_of, selector
+from alerts.slo import Settings
 from collector.naming import find, label_names, metric
 from collector.signals import Level
-from dashboards.kinds import BAD, GOOD, WARN, alerts, how_to_read, number, reloads
-from dashboards.model import Board, Draw, Limit, Panel, Query, Row, Variable
+from dashboards.kinds import alerts, how_to_read, number, reloads
+from dashboards.limits import BAD, GOOD, WARN, Limits
+from dashboards.model import Board, Draw, Limit, Named, Panel, Query, Row, Variable
 from dashboards.queries import Scope, chosen
 
 _HERE = Scope(Level.EXPORTER)
@@ -13,7 +15,7 @@ _NO_SINK = "no data: nothing is pushed, Prometheus only reads"
 _ANY = (Limit(1, WARN),)
 
 
-def _now() -> Row:
+def _now(limits: Limits) -> Row:
     good = _HERE.gauge("min", "config_last_reload_successful", by=())
     up = f"sum({selector('target_up', Level.EXPORTER, **_CHOSEN)}) / count({selector('target_up', Level.EXPORTER, **_CHOSEN)})"
     failures = _HERE.rate("target_failures", by=())
@@ -21,19 +23,20 @@ def _now() -> Row:
     series = _HERE.gauge("sum", "series", by=())
     slow = _HERE.quantile(0.99, "scrape_duration_seconds", by=())
     exporters = Query(f"count({selector('build_info', Level.EXPORTER, **_CHOSEN)})")
-    yes = (Limit(1, GOOD),)
+    read = (Named(0, "refused", BAD), Named(1, "valid", GOOD))
     return Row(
         title="Now",
         panels=(
             number("Exporters", "Exporters that are scraped.", "exporter", exporters),
-            number("Configuration", "1 if the configuration was last read without error, by all; else the old one holds.",
-                   "exporter", good, limits=yes, below="red"),
+            number("Configuration", "Whether all could read their configuration when it last changed; a refused one "
+                   "leaves the old in force.", "exporter", good, named=read),
             number("Targets up", "Share of targets whose last reading was good.", "targets", Query(up), unit="percentunit",
                    limits=(Limit(0.9, WARN), Limit(1, GOOD)), below="red"),
             number("Failures", "Failed attempts to read a target, per second.", "targets", failures, unit="ops",
                    limits=(Limit(0.1, WARN), Limit(1, BAD)), below="green"),
             number("Scrape p99", "99 of 100 readings of a target take at most this.", "targets", slow, unit="s",
-                   limits=(Limit(0.5, WARN), Limit(2, BAD)), below="green"),
+                   limits=limits.read,
+                   below="green"),
             number("Unknown families", "Engine families that this version knows nothing of: a newer engine, most likely.",
                    "oddities", _HERE.gauge("sum", "unknown_families", by=()), limits=_ANY, below="green"),
             number("Not counted", "Increase of engine counters that was seen and not published, per second.", "discarded", lost,
@@ -93,7 +96,7 @@ def _truth() -> Row:
     )  # fmt: skip
 
 
-def _sinks() -> Row:
+def _sinks(limits: Limits) -> Row:
     def of(name: str, *more: str) -> Query:
         by = ("sink", *more)
         return _HERE.rate(name, " ".join(f"{{{{{label}}}}}" for label in by), by=by)
@@ -104,6 +107,7 @@ def _sinks() -> Row:
     queued = _HERE.gauge("max", "sink_queued_batches", "{{instance}} {{sink}}", by=("instance", "sink"))
     return Row(
         title="Sinks: does what is pushed arrive",
+        collapsed=True,
         panels=(
             Panel("Batches", "Batches per second: sent, or dropped unsent.", "sinks", queries=(of("sink_batches", "outcome"),),
                   unit="ops",
@@ -115,6 +119,7 @@ def _sinks() -> Row:
             Panel("Queued", "Batches that wait to be sent. A growing queue ends in dropped batches.", "sinks", queries=(queued,),
                   silent=_NO_SINK, width=12),
             Panel("Age of the last success", "Time since the back end last took a batch.", "sinks", queries=(age,), unit="s",
+                  limits=(Limit(limits.settings.thresholds.sink_silent_seconds, BAD),),
                   silent=_NO_SINK, width=12),
         ),
     )  # fmt: skip
@@ -158,15 +163,23 @@ while a pod was not heard for long is left out rather than guessed.
 
 A silent exporter has no lines here at all; the alert on it is what tells."""
 
-EXPORTER = Board(
-    uid="llm-exporter",
-    title="LLM exporter",
-    question="Can the other boards be believed?",
-    variables=(
-        Variable("cluster", f"label_values({selector('info', Level.CLUSTER)}, cluster)"),
-        Variable("instance", f"label_values({metric('info', Level.CLUSTER)}{braces({'cluster': '=~$cluster'})}, instance)",
-                 label="Exporter", spelled_out=True),
-    ),
-    rows=(_now(), _reading(), _truth(), _sinks(), _cost(), how_to_read(_HOW_TO_READ, "exporter")),
-    annotations=(reloads(_CHOSEN), alerts(Level.CLUSTER)),
-)  # fmt: skip
+
+def exporter(settings: Settings) -> Board:
+    """The board of the exporter itself."""
+    limits = Limits(settings)
+    return Board(
+        uid="llm-exporter",
+        title="LLM exporter",
+        question="Can the other boards be believed?",
+        variables=(
+            Variable("cluster", f"label_values({selector('info', Level.CLUSTER)}, cluster)"),
+            Variable(
+                "instance",
+                f"label_values({metric('info', Level.CLUSTER)}{braces({'cluster': '=~$cluster'})}, instance)",
+                label="Exporter",
+                spelled_out=True,
+            ),
+        ),
+        rows=(_now(limits), _reading(), _truth(), _sinks(limits), _cost(), how_to_read(_HOW_TO_READ, "exporter")),
+        annotations=(reloads(_CHOSEN), alerts(Level.CLUSTER, alertname="=~LLM(Exporter|Rules).*")),
+    )

@@ -1,22 +1,10 @@
 """Kinds of panels, rows and marks that several boards have."""
 
 from alerts.promql import braces, fold_of, selector
-from alerts.slo import THRESHOLDS
 from collector.naming import metric
 from collector.signals import Level
 from dashboards.model import Annotation, Draw, Limit, Link, Named, Panel, Query, Row
 from dashboards.queries import Scope, chosen
-
-WARN, BAD, GOOD = "orange", "red", "green"
-
-FULL = Limit(THRESHOLDS.saturation_ratio, BAD)
-ERRORS = (Limit(0.01, WARN), Limit(0.05, BAD))
-SATURATION = (Limit(0.8 * THRESHOLDS.saturation_ratio, WARN), FULL)
-KV_CACHE = (Limit(0.8, WARN), Limit(0.95, BAD))
-REPORTING = (Limit(0.8, WARN), Limit(1, GOOD))
-IMBALANCE = (Limit(1.5, WARN), Limit(2, BAD))
-BUDGET = (Limit(0, WARN), Limit(0.25, GOOD))
-AGE = (Limit(THRESHOLDS.stale_seconds / 2, WARN), Limit(THRESHOLDS.stale_seconds, BAD))
 
 TOKENS_PER_SECOND, TOKENS = "suffix:tokens/s", "suffix:tokens"
 """Grafana puts the space between."""
@@ -48,12 +36,13 @@ def number(
     unit: str = "short",
     limits: tuple[Limit, ...] = (),
     below: str = "text",
+    named: tuple[Named, ...] = (),
     width: int = 3,
     silent: str = "",
 ) -> Panel:
     """One big number."""
     return Panel(title, text, anchor, draw=Draw.STAT, queries=(query,), unit=unit, limits=limits, below=below,
-                 silent=silent, width=width, height=4)  # fmt: skip
+                 named=named, silent=silent, width=width, height=4)  # fmt: skip
 
 
 def state_code(scope: Scope) -> Query:
@@ -70,12 +59,19 @@ def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
                  height=4)  # fmt: skip
 
 
-def alerts(level: Level) -> Annotation:
-    """Where an alert begins to fire for what is chosen. A mark from begin to end would lie over the graphs for hours."""
-    firing = "ALERTS" + braces({"alertstate": "firing", **chosen(level)})
-    expression = f"{firing} unless {firing} offset 30s"  # the step of marks: one each
-    return Annotation(title="Firing alerts", expression=expression, color="red", heading="{{alertname}}",
-                      text="{{cluster}} {{namespace}}/{{pool}} {{pod}}")  # fmt: skip
+def alerts(level: Level, **matchers: str) -> Annotation:
+    """Where what an alert fires for began, of alerts that somebody has to act on.
+
+    One mark for each, at its own time, so that none is missed between the points of a long range. A mark from begin to end would
+    lie over the graphs for hours, and one for every flap would fence them off: what returns within 15 minutes is not marked.
+    """
+    chosen_ones = {"severity": "=~critical|warning", **matchers, **chosen(level)}
+    began, firing = "ALERTS_FOR_STATE" + braces(chosen_ones), "ALERTS" + braces({"alertstate": "firing", **chosen_ones})
+    who = "cluster, namespace, pool, pod, alertname"  # the windows of a burn are one cause
+    first = f"1000 * min by ({who}) ({began} and ignoring (alertstate) {firing})"
+    expression = f"{first} unless on ({who}) changes({began}[15m]) > 0"
+    return Annotation(title="Alerts", expression=expression, color="red", heading="{{alertname}}",
+                      text="{{cluster}} {{namespace}}/{{pool}} {{pod}}", value_is_time=True)  # fmt: skip
 
 
 def restarts(level: Level) -> tuple[Annotation, Annotation]:

@@ -19,9 +19,6 @@ _PANEL = {"collapsed", "datasource", "description", "fieldConfig", "gridPos", "i
           "timeFrom", "timeShift", "title", "transformations", "transparent", "type"}  # fmt: skip
 _VARIABLE = {"allValue", "current", "datasource", "hide", "includeAll", "label", "multi", "name", "options",
              "query", "refresh", "regex", "sort", "type"}  # fmt: skip
-_BARS = {"displayMode": "basic", "orientation": "horizontal", "showUnfilled": True, "valueMode": "color",
-         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}}  # fmt: skip
-"""What grafanalib writes for bars, all in `fieldOptions`, is of long before."""
 _TARGET_NOISE = {"intervalFactor", "step", "metric", "target", "query"}
 
 
@@ -44,8 +41,6 @@ def _panel(panel: dict[str, Any], ids: Iterator[int]) -> dict[str, Any]:
     kept["targets"] = [_target(target, at) for at, target in enumerate(panel["targets"])]
     if not isinstance(panel.get("options"), dict):
         kept["options"] = {}  # Heatmap writes a list
-    if panel["type"] == "bargauge":
-        kept["options"] = _BARS
     defaults = kept["fieldConfig"]["defaults"]
     defaults["thresholds"]["steps"] = _steps(defaults["thresholds"]["steps"])
     if panel["type"] == "table":

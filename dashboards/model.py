@@ -12,7 +12,6 @@ class Draw(StrEnum):
     LINES = "lines"
     STACK = "stack"
     STAT = "stat"
-    BARS = "bars"
     TABLE = "table"
     HEATMAP = "heatmap"
     TIMELINE = "timeline"
@@ -81,6 +80,9 @@ class Panel:
 
     first: tuple[str, ...] = ()
     """Labels whose columns stand before the numbers of a table; all others stand behind."""
+
+    sort: str = ""
+    """The column that a table is sorted by at first, the highest on top; with a `-` before it the lowest."""
 
     named: tuple[Named, ...] = ()
     links: tuple[Link, ...] = ()

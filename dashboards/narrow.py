@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from alerts.promql import braces
 
 # Strings are skipped whole. A name is followed by its braces, or by none.
-_SELECTOR = re.compile(r'"(?:[^"\\]|\\.)*"|\b((?:[a-z]+:)?llm_\w+(?::\w+)?|ALERTS|process_\w+)\b(\{)?')
+_SELECTOR = re.compile(r'"(?:[^"\\]|\\.)*"|\b((?:[a-z]+:)?llm_\w+(?::\w+)?|ALERTS(?:_FOR_STATE)?|process_\w+)\b(\{)?')
 
 
 def narrowed(expression: str, matchers: Sequence[tuple[str, str]]) -> str:

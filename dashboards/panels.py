@@ -11,10 +11,13 @@ from dashboards.options import Options
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
-_AT_THIS_MOMENT = (Draw.STAT, Draw.BARS, Draw.TABLE)
+_AT_THIS_MOMENT = (Draw.STAT, Draw.TABLE)
 """Asked for now: a value over the range outlives its series."""
 
 _FORMATS = {Draw.TABLE: core.TABLE_TARGET_FORMAT, Draw.HEATMAP: "heatmap"}
+_EMPTY_CELL = {"type": "special", "options": {"match": "null+nan", "result": {"text": "no data", "color": "text", "index": 0}}}
+"""Else it would be in the colour of a good value, and hold why the whole table may be empty."""
+
 _COLORED = {"custom.cellOptions": {"type": "color-text"}}
 _MODEL_WIDTH = 280
 """Pixels for `organisation/name-of-a-model-70B-Instruct`, several times the other labels."""
@@ -52,7 +55,7 @@ def _defaults(panel: Panel, options: Options) -> dict[str, Any]:
         "thresholds": _steps(panel.limits, "transparent" if lines else panel.below),
         "noValue": panel.silent or "no data",
     }
-    if (lines or panel.draw is Draw.BARS) and not panel.signed:
+    if lines and not panel.signed:
         defaults["min"] = 0
     if panel.top is not None:
         defaults["max"] = panel.top
@@ -74,8 +77,6 @@ def _overrides(panel: Panel, options: Options) -> list[dict[str, Any]]:
         words = {name: {"text": name, "color": color, "index": at} for at, (name, color) in enumerate(panel.colors)}
         found.append(_override("byName", "state", {"mappings": [{"type": "value", "options": words}], **_COLORED}))
     for query in panel.queries:
-        if query.legend and panel.silent:  # told where the whole table is empty, too long for a cell
-            found.append(_override("byName", query.legend, {"noValue": "no data"}))
         if query.unit:
             found.append(_override("byName", query.legend, {"unit": query.unit}))
         if query.limits:
@@ -116,18 +117,18 @@ def _stat(panel: Panel, common: dict[str, Any]) -> core.Panel:
                      textMode="value" if lone else "value_and_name")  # fmt: skip
 
 
-def _bars(panel: Panel, common: dict[str, Any]) -> core.Panel:
-    return core.BarGauge(**common)
-
-
 def _table(panel: Panel, common: dict[str, Any]) -> core.Panel:
     """One row per label set: the columns of the queries side by side, named by their legends."""
-    names = {f"Value #{chr(ord('A') + at)}": query.legend for at, query in enumerate(panel.queries)}
+    lone = len(panel.queries) == 1  # Grafana numbers the values of several queries only
+    names = {"Value" if lone else f"Value #{chr(ord('A') + at)}": query.legend for at, query in enumerate(panel.queries)}
     hidden = {"Time": True} | {name: True for name, legend in names.items() if not legend}
+    sort = [core.TableSortByField(panel.sort.removeprefix("-"), desc=panel.sort[0] != "-")] if panel.sort else []
     order = {name: at for at, name in enumerate((*panel.first, *names))}
     return core.Table(
         **common,
         filterable=True,
+        mappings=[_EMPTY_CELL],
+        sortBy=sort,
         transformations=[
             {"id": "merge", "options": {}},
             {"id": "organize", "options": {"excludeByName": hidden, "indexByName": order, "renameByName": names}},
@@ -164,7 +165,6 @@ _PAINTERS: Mapping[Draw, Callable[[Panel, dict[str, Any]], core.Panel]] = {
     Draw.LINES: _lines,
     Draw.STACK: _lines,
     Draw.STAT: _stat,
-    Draw.BARS: _bars,
     Draw.TABLE: _table,
     Draw.HEATMAP: _heatmap,
     Draw.TIMELINE: _timeline,

@@ -1,12 +1,10 @@
 """The board of pods: can this replica take a request now, and if not, why?"""
 
 from alerts.promql import selector
+from alerts.slo import Settings
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
 from dashboards.kinds import (
-    AGE,
-    FULL,
-    KV_CACHE,
     OUTCOME_COLORS,
     STATES,
     TO_POOL,
@@ -18,7 +16,8 @@ from dashboards.kinds import (
     reloads,
     restarts,
     state_code,
-)  # fmt: skip
+)
+from dashboards.limits import Limits
 from dashboards.links import LOGS, TRACES
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row
 from dashboards.queries import Scope, choices, chosen
@@ -28,7 +27,7 @@ _CHOSEN = chosen(Level.POD)
 _OF_POD = LEVEL_LABELS[Level.POD]
 
 
-def _now() -> Row:
+def _now(limits: Limits) -> Row:
     sampled = _HERE.gauge("min", "last_sample_timestamp_seconds", by=()).expression
     trouble = (
         f"sum({_HERE.gauge('max', 'state', by=(*_OF_POD, 'state'), state='=~stale|down|no_progress|terminating').expression})"
@@ -40,43 +39,48 @@ def _now() -> Row:
             number("In trouble", "Pods that are silent, stuck or leaving.", "pods", Query(trouble), limits=(Limit(1, "red"),),
                    below="green"),
             number("Oldest sample", "Age of the last good sample, of the pod that is longest silent.", "age",
-                   Query(f"time() - {sampled}"), unit="s", limits=AGE, below="green"),
+                   Query(f"time() - {sampled}"), unit="s", limits=limits.age, below="green"),
             number("Running", "Requests in the engines' batches.", "running-and-waiting",
                    _HERE.gauge("sum", "requests_running", by=())),
             number("Waiting", "Requests queued in the engines.", "running-and-waiting",
                    _HERE.gauge("sum", "requests_waiting", by=())),
             number("KV cache", "Share of the KV cache in use in the fullest pod or rank.", "kv-cache",
-                   _HERE.gauge("max", "kv_cache_usage_max_ratio", by=()), unit="percentunit", limits=KV_CACHE, below="green"),
+                   _HERE.gauge("max", "kv_cache_usage_max_ratio", by=()), unit="percentunit", limits=limits.kv_cache,
+                   below="green"),
             number("Tokens", "Tokens generated per second.", "tokens", tokens, unit=TOKENS_PER_SECOND),
             number("Errors", "Requests with outcome error, per second.", "errors",
                    _HERE.rate("requests", by=(), outcome="error"), unit="reqps", limits=(Limit(1e-9, "red"),), below="green"),
             number("Preemptions", "Running requests pushed back for want of KV cache, per second.", "preemptions",
-                   _HERE.rate("preemptions", by=()), unit="ops", limits=(Limit(0.1, "orange"),), below="green"),
+                   _HERE.rate("preemptions", by=()), unit="ops", limits=limits.preemptions,
+                   below="green"),
         ),
     )  # fmt: skip
 
 
-def _states() -> Row:
+def _states(limits: Limits) -> Row:
     text = "fresh is current; warming has not served yet; no_progress holds work and stands still; stale and down are silent."
-    ages = _HERE.gauge("max", "signal_age_seconds", "{{namespace}}/{{pod}} {{lane}}", by=(*_OF_POD, "lane"))
+    ages = (
+        _HERE.gauge("max", "signal_age_seconds", "{{namespace}}/{{pod}}", by=_OF_POD, lane="fast"),
+        _HERE.gauge("max", "signal_age_seconds", "oldest in the full lane", by=(), lane="full"),
+    )
     return Row(
         title="State: is it heard, does it work",
         panels=(
             Panel("State over time", text, "pods", draw=Draw.TIMELINE, queries=(state_code(_HERE),), named=STATES, width=16),
-            Panel("Age of its numbers", "Time since the last good sample of each lane: fast for the picker's signals, full for "
-                  "all. "
-                  "The line is where an alert fires.", "age", queries=(ages,), unit="s", limits=(AGE[-1],)),
+            Panel("Age of its numbers", "Time since the last good sample of the fast lane (the picker's signals); and the oldest "
+                  "of the full lane (all signals). The line is where an alert fires.", "age", queries=ages, unit="s",
+                  limits=(limits.age[-1],)),
         ),
     )  # fmt: skip
 
 
-def _load() -> Row:
+def _load(limits: Limits) -> Row:
     held = tuple(_HERE.gauge("max", f"requests_{what}", what) for what in ("running", "waiting", "max"))
     kv_cache = (
         _HERE.gauge("max", "kv_cache_usage_ratio", "mean"),
         _HERE.gauge("max", "kv_cache_usage_max_ratio", "fullest rank"),
     )
-    reasons = _HERE.gauge("max", "requests_waiting_by_reason", "{{namespace}}/{{pod}} {{reason}}", by=(*_OF_POD, "reason"))
+    reasons = _HERE.gauge("sum", "requests_waiting_by_reason", "{{reason}}", by=("reason",))
     refused = (_HERE.rate("rejected_requests", "rejected"), _HERE.rate("preemptions", "preempted"))
     pool = Scope(Level.POOL)
     return Row(
@@ -86,11 +90,11 @@ def _load() -> Row:
                   "it "
                   "says.", "running-and-waiting", queries=held),
             Panel("KV cache in use", "Share of the KV cache that live requests hold; near 100 % the engine preempts.", "kv-cache",
-                  queries=kv_cache, unit="percentunit", limits=KV_CACHE, top=1.0),
+                  queries=kv_cache, unit="percentunit", limits=limits.kv_cache, top=1.0),
             Panel("Its pool's saturation", "How full the pool is: whether others could take over. The line is full.",
                   "saturation",
                   queries=(pool.gauge("max", "saturation_ratio"), pool.gauge("min", "reporting_ratio", "reporting")),
-                  unit="percentunit", limits=(FULL,), links=(TO_POOL,)),
+                  unit="percentunit", limits=(limits.full,), links=(TO_POOL,)),
             Panel("Waiting by reason", "capacity: no room. deferred: held back, for an adapter's slot or a transfer. grammar: "
                   "waiting for a grammar to be compiled.", "internals", queries=(reasons,), width=12),
             Panel("Rejected and preempted", "Requests that the full engine refused, and running ones pushed back for want of KV "
@@ -100,7 +104,7 @@ def _load() -> Row:
 
 
 def _traffic() -> Row:
-    outcomes = _HERE.rate("requests", "{{namespace}}/{{pod}} {{outcome}}", by=(*_OF_POD, "outcome"))
+    outcomes = _HERE.rate("requests", "{{outcome}}", by=("outcome",))
     tokens = tuple(_HERE.rate(f"{way}_tokens", way) for way in ("prompt", "generation"))
     hits = (_HERE.share("prefix_cache_hit_ratio"),)
     return Row(
@@ -224,22 +228,26 @@ the top."""
 
 _FOLDED = (_adapters(), _inside(), _elsewhere())
 
-POD = Board(
-    uid="llm-pod",
-    title="LLM pod",
-    question="Can this replica take a request now, and if not, why?",
-    variables=choices(Level.POD),
-    rows=(
-        _now(),
-        _states(),
-        _load(),
-        _traffic(),
-        _what(),
-        _adapters(),
-        _inside(),
-        _elsewhere(),
-        how_to_read(_HOW_TO_READ, "pod"),
-    ),
-    annotations=(alerts(Level.POD), *restarts(Level.POD), reloads({})),
-    links=(Link(title="Logs", url=LOGS, level=Level.POD), Link(title="Traces", url=TRACES, level=Level.POD)),
-)
+
+def pod(settings: Settings) -> Board:
+    """The board of pods."""
+    limits = Limits(settings)
+    return Board(
+        uid="llm-pod",
+        title="LLM pod",
+        question="Can this replica take a request now, and if not, why?",
+        variables=choices(Level.POD),
+        rows=(
+            _now(limits),
+            _states(limits),
+            _load(limits),
+            _traffic(),
+            _what(),
+            _adapters(),
+            _inside(),
+            _elsewhere(),
+            how_to_read(_HOW_TO_READ, "pod"),
+        ),
+        annotations=(alerts(Level.POD), *restarts(Level.POD), reloads({})),
+        links=(Link(title="Logs", url=LOGS, level=Level.POD), Link(title="Traces", url=TRACES, level=Level.POD)),
+    )

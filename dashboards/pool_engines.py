@@ -16,7 +16,9 @@ def _time(title: str, name: str, text: str) -> Panel:
 
 
 def _stages() -> Row:
-    reasons = _HERE.gauge("max", "requests_waiting_by_reason", "{{reason}}", by=("cluster", "namespace", "pool", "reason"))
+    reasons = _HERE.gauge(
+        "max", "requests_waiting_by_reason", "{{pool}} {{reason}}", by=("cluster", "namespace", "pool", "reason")
+    )
     odd = (
         _HERE.gauge("max", "requests_swapped", "swapped out"),
         _HERE.gauge("max", "engines_asleep", "engines asleep"),

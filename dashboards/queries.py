@@ -10,6 +10,9 @@ from dashboards.model import Query, Variable
 
 By = Iterable[str] | None
 
+FIRST_TOKEN, BETWEEN_TOKENS, WHOLE = "time_to_first_token_seconds", "inter_token_latency_seconds", "end_to_end_latency_seconds"
+"""The latencies that users feel."""
+
 
 def chosen(level: Level) -> dict[str, str]:
     """Matchers of what is chosen above a board. Exporters are told apart by the label that Prometheus gives."""

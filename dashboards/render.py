@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from dashboards.boards import BOARDS
+from alerts.slo import DEFAULTS, Settings
+from dashboards.boards import boards
 from dashboards.draw import drawn
 from dashboards.options import DEFAULT, Options
 
@@ -27,10 +28,10 @@ class Form(StrEnum):
     CONFIGMAPS = "configmaps"
 
 
-def write(out: Path, options: Options = DEFAULT, form: Form = Form.JSON) -> list[Path]:
+def write(out: Path, options: Options = DEFAULT, form: Form = Form.JSON, settings: Settings = DEFAULTS) -> list[Path]:
     """Write every board into `out`, made if missing, and return the paths. Same boards and options, same bytes."""
     written = []
-    for name, text in _files(options, form):
+    for name, text in _files(options, form, settings):
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -38,17 +39,16 @@ def write(out: Path, options: Options = DEFAULT, form: Form = Form.JSON) -> list
     return written
 
 
-def _files(options: Options, form: Form) -> Iterator[tuple[str, str]]:
-    boards = [drawn(board, options) for board in BOARDS]
+def _files(options: Options, form: Form, settings: Settings) -> Iterator[tuple[str, str]]:
+    made = [drawn(board, options) for board in boards(settings)]
     if form is Form.CONFIGMAPS:
-        yield from (
-            (f"{board['uid']}.yaml", yaml.safe_dump(_config_map(board), sort_keys=False, width=1 << 30)) for board in boards
-        )
+        for board in made:
+            yield f"{board['uid']}.yaml", yaml.safe_dump(_config_map(board), sort_keys=False, width=1 << 30)
         return
     folder = "dashboards/llm-fleet/" if form is Form.PROVISIONING else ""
     if form is Form.PROVISIONING:
         yield "provisioning/dashboards/llm-fleet.yaml", yaml.safe_dump(_provider(), sort_keys=False)
-    for board in boards:
+    for board in made:
         yield f"{folder}{board['uid']}.json", json.dumps(board, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 

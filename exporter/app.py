@@ -1,12 +1,13 @@
 """The running process: reads its targets and serves what they say until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import math
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +61,8 @@ async def serve(
         client = await stack.enter_async_context(open_fetch(deadline_seconds=config.deadline, max_body=config.max_body))
         scraping = Scraping(hub, client, clock)
         base = await _listen(stack, make_server(hub, Debugger(hub, client, scraping.reader)), host, port)
+        if config.cloudwatch is not None:
+            await stack.enter_async_context(cloudwatch(hub, config))
         stack.callback(scraping.stop)
         scraping.configure(config)
         with suppress(TimeoutError):
@@ -69,6 +72,7 @@ async def serve(
         _beside(stack, keep_asking(hub.state, client, clock, every_seconds=config.details_interval))
         if origin is not None:
             _beside(stack, follow(origin, hung_up(), scraping.configure, hub.own.note_reload))
+        keep_for_good()
         say(_log, logging.INFO, "serving", url=base, cluster=config.cluster, targets=len(hub.state.tracks))
         for note in config.notes:
             say(_log, logging.WARNING, "configuration", note=note)
@@ -76,6 +80,20 @@ async def serve(
             await ready(base)
         await stop.wait()
         say(_log, logging.INFO, "stopping")
+
+
+def keep_for_good() -> None:
+    """What is loaded by now stays: the collector would look through it again and again, and the loop would wait."""
+    gc.collect()
+    gc.freeze()
+
+
+def cloudwatch(hub: Hub, config: Config) -> AbstractAsyncContextManager[None]:
+    """What publishes to CloudWatch; the SDK is loaded only for it."""
+    from exporter.publish.cloudwatch.sink import to_cloudwatch
+
+    assert config.cloudwatch is not None
+    return to_cloudwatch(hub, config.cloudwatch, full_interval=config.full_interval)
 
 
 def _beside(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:

@@ -8,6 +8,8 @@ import click
 
 from exporter import __version__
 from exporter.commands.cloudwatch import cloudwatch
+from exporter.commands.cloudwatch_alarms import alarms
+from exporter.commands.cloudwatch_boards import dashboards
 from exporter.commands.configuring import check_config, init
 from exporter.commands.looking import explain, once, probe, top
 from exporter.commands.process import demo, serve
@@ -38,3 +40,5 @@ def main() -> None:
 
 for command in (serve, once, check_config, probe, explain, init, top, demo, render, cloudwatch):
     main.add_command(command)
+cloudwatch.add_command(dashboards)
+cloudwatch.add_command(alarms)

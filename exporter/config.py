@@ -19,6 +19,7 @@ from collector.targets import Batch, Placed, Source, Static, check_words, host_p
 from collector.urls import normal_url
 from exporter import schema
 from exporter.overrides import from_environment, from_flags, lay_over
+from exporter.publish.cloudwatch import settings as to_cloudwatch
 from exporter.units import parse_duration, parse_size, show_duration
 
 
@@ -52,6 +53,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     placed: tuple[Placed, ...]
     files: tuple[Files, ...] = ()
     debug_bearer_file: str = ""
+    cloudwatch: to_cloudwatch.Settings | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -118,14 +120,27 @@ def _build(file: schema.File, folder: Path) -> Config:
         full_interval=times["full_interval"],
         **{key: times[key] for key in ("stale_after", "down_after", "no_progress_after", "warming_for", "gap_limit")},
     )
+    sink = _cloudwatch(file.cloudwatch, folder, cluster.name)
+    notes = [*_notes(times), *(to_cloudwatch.notes(sink, times["full_interval"]) if sink else ())]
     return Config(
         cluster=cluster.name, region=cluster.region, fast_interval=times["fast_interval"], full_interval=times["full_interval"],
         deadline=times["deadline"], max_body=_value("scrape.max_body", parse_size, file.scrape.max_body), limits=limits,
         details_interval=times["details_interval"],
         full=Full(file.saturation.requests_waiting, file.saturation.kv_cache_usage), max_pods=file.pods.max,
         placed=_static(file.static_targets, folder), files=_files(file.file_targets, folder),
-        debug_bearer_file=_from(folder, file.debug.bearer_file), notes=tuple(_notes(times)),
+        debug_bearer_file=_from(folder, file.debug.bearer_file), cloudwatch=sink, notes=tuple(notes),
     )  # fmt: skip
+
+
+def _cloudwatch(section: schema.CloudWatch | None, folder: Path, cluster: str) -> to_cloudwatch.Settings | None:
+    if section is None:
+        return None
+    if not (cluster.isascii() and cluster.isprintable()):
+        raise ConfigError(f"cluster: CloudWatch takes plain ASCII names only, got {cluster!r}")
+    try:
+        return to_cloudwatch.check(section, folder)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _value(key: str, parse: Any, text: Any) -> Any:

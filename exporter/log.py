@@ -19,6 +19,8 @@ def set_up(*, as_json: bool, level: int = logging.INFO) -> None:
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     # A request that is no HTTP is its client's trouble; what breaks in an answer of ours, exporter.server logs itself.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
+    # Tells at each start where it found credentials.
+    logging.getLogger("botocore").setLevel(logging.WARNING)
     logging.captureWarnings(True)
 
 

@@ -5,6 +5,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from collector import strict_yaml
+from collector.naming import CLOUDWATCH_NAMESPACE
 from collector.strict_yaml import nearest as nearest
 
 Written = Any
@@ -79,6 +80,22 @@ class FileGroup(_Strict, frozen=True):
     tls: TlsKeys | None = None
 
 
+class CloudWatch(_Strict, frozen=True):
+    region: str = ""
+    namespace: str = CLOUDWATCH_NAMESPACE
+    period: Written = "1m"
+    levels: list[str] = []
+    signals: list[str] = []
+    without: list[str] = []
+    max_pods: int = 50
+    max_metrics: int = 10_000
+    max_queued_requests: int = 1000
+    lease_file: str = ""
+    endpoint_url: str = ""
+    emf: str = ""
+    emf_log_group: str = "llm-fleet-exporter"
+
+
 class File(_Strict, frozen=True):
     cluster: str | Cluster
     scrape: Scrape = Scrape()
@@ -88,12 +105,14 @@ class File(_Strict, frozen=True):
     debug: Debug = Debug()
     static_targets: list[StaticGroup] = []
     file_targets: list[str | FileGroup] = []
+    cloudwatch: CloudWatch | None = None
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": File, "cluster": Cluster, "scrape": Scrape, "saturation": Saturation, "pods": Pods, "debug": Debug,
     "static_targets[]": StaticGroup, "static_targets[].auth": AuthKeys, "static_targets[].tls": TlsKeys,
     "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys,
+    "cloudwatch": CloudWatch,
 }  # fmt: skip
 """Which keys may stand where; `[]` is any place of a list."""
 

@@ -1,7 +1,7 @@
 """What the exporter says of itself, through prometheus-client; names come from the table."""
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, disable_created_metrics, generate_latest
@@ -38,6 +38,8 @@ class SelfMetrics(Collector):
         self.reloaded_at = clock.now().wall
         self.sources_good: Mapping[str, bool] = {}
         self.outboxes: list[Outbox[Any]] = []
+        self.values: dict[str, Callable[[], float | None]] = {}
+        """Gauges of the exporter that others know, by signal; None where one is not known."""
         row = find("scrape_duration_seconds", Level.EXPORTER)
         self._durations = Histogram(_name(row.name), row.help, row.labels, registry=self.registry, buckets=row.ladder)
         ProcessCollector(registry=self.registry)
@@ -87,6 +89,9 @@ class SelfMetrics(Collector):
         unknown = sum(max((reading.unknown_families for reading in list(track.readings.values())), default=0) for track in tracks)
         yield self._gauge("unknown_families", [((), unknown)])
         yield from self._sinks()
+        for signal, ask in self.values.items():
+            value = ask()
+            yield self._gauge(signal, [] if value is None else [((), value)])
 
     def _sinks(self) -> Iterator[Metric]:
         tallies = [(one.sink, one.tally) for one in self.outboxes]

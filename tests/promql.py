@@ -57,8 +57,9 @@ def descend(node: Any) -> Iterator[Any]:
 
 
 def labels_of(name: str) -> set[str]:
-    if name == "ALERTS":
-        return {label for rule in alerts_of(GROUPS) for label in rule.carried} | {"alertname", "alertstate"}
+    if name in ("ALERTS", "ALERTS_FOR_STATE"):
+        own = {"alertname", "alertstate"} if name == "ALERTS" else {"alertname"}
+        return {label for rule in alerts_of(GROUPS) for label in rule.carried} | own
     if name in SERIES:
         row, level = SERIES[name]
         # The scrape adds them; by some exporters are told apart and found in a cluster, by one what part of it they read.

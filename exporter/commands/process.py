@@ -37,11 +37,12 @@ def serve(path: Path, settings: tuple[str, ...], listen: str, log_format: str, r
 @LISTEN
 @LOG
 @SPEED
-def demo(listen: str, log_format: str, speed: float) -> None:
+@click.option("--cloudwatch", is_flag=True, help="Publish to a stand-in for CloudWatch, and print what it takes.")
+def demo(listen: str, log_format: str, speed: float, cloudwatch: bool) -> None:
     """Run on an embedded simulated fleet: nothing else is needed."""
     from exporter.demo.run import run_demo
     from exporter.log import set_up
 
     host, port = address(listen)
     set_up(as_json=log_format == "json")
-    run(run_demo(host=host, port=port, speed=speed))
+    run(run_demo(host=host, port=port, speed=speed, cloudwatch=cloudwatch))

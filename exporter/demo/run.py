@@ -1,9 +1,12 @@
 """The demo: the exporter as users run it, reading a simulated fleet in the same process."""
 
 import json
+import os
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 import click
+import msgspec
 
 from collector.model import Target
 from exporter.app import serve
@@ -22,15 +25,33 @@ _WHAT = {
 }
 
 
-async def run_demo(*, host: str, port: int, speed: float) -> None:
+async def run_demo(*, host: str, port: int, speed: float, cloudwatch: bool = False) -> None:
     """Serve until told to stop; `speed` is how much faster than the clock the fleet lives."""
     clock = FleetClock.start(factor=speed)
-    async with DemoServer(Fleet(DEMO, wall=clock.wall), clock) as pods:
+    async with AsyncExitStack() as stack:
+        pods = await stack.enter_async_context(DemoServer(Fleet(DEMO, wall=clock.wall), clock))
+        config = demo_config(pods, speed=speed)
+        if cloudwatch:
+            config = _with_cloudwatch(config, stack)
 
         async def announce(base: str) -> None:
             click.echo(announcement(base, pods, DEMO.faults, speed=speed))
 
-        await serve(demo_config(pods, speed=speed), host=host, port=port, ready=announce)
+        await serve(config, host=host, port=port, ready=announce)
+
+
+def _with_cloudwatch(config: Config, stack: AsyncExitStack) -> Config:
+    """The same, publishing to a stand-in for CloudWatch that prints what it takes."""
+    from exporter.demo.cloudwatch.server import StandIn, serving
+    from exporter.demo.cloudwatch.show import describe
+
+    # The stand-in asks only that requests are signed; nobody's own keys are used, and no proxy.
+    os.environ.update(AWS_ACCESS_KEY_ID="demo", AWS_SECRET_ACCESS_KEY="demo", NO_PROXY="127.0.0.1")
+    stand_in = stack.enter_context(serving(StandIn(told=lambda received: click.echo("\n".join(describe(received))))))
+    section = {"region": "us-east-1", "endpoint_url": stand_in.url, "period": "5s"}
+    click.echo(f"Every 5 s a stand-in for CloudWatch at {stand_in.url} is sent what happened; what it takes is printed below.\n")
+    wanted = parse_config(json.dumps({"cluster": config.cluster, "cloudwatch": section}))
+    return msgspec.structs.replace(config, cloudwatch=wanted.cloudwatch)
 
 
 def demo_config(pods: Sequence[DemoTarget], *, speed: float) -> Config:

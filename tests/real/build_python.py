@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ def install_python() -> bool:
 
 
 def installed() -> dict[str, Installed]:
-    """What the environment holds, by the distribution's name."""
+    """What the environment holds, by the distribution's name in its normal form (PEP 503)."""
     command = [str(python_folder() / "bin" / "python"), "-c", INSPECT]
     done = run(command, folder=python_folder(), limit_seconds=CHECK_LIMIT_SECONDS)
-    return {name: Installed(*row) for name, row in json.loads(done.stdout).items()}
+    return {re.sub(r"[-_.]+", "-", name).lower(): Installed(*row) for name, row in json.loads(done.stdout).items()}

@@ -6,8 +6,7 @@ from typing import Any
 
 from tests.real.running import Running
 
-RATE_SECONDS = 15
-MACROS = {"$__rate_interval": f"{RATE_SECONDS}s", "$__range": "60s", "$__interval": "5s"}
+MACROS = {"$__rate_interval": "15s", "$__range": "60s", "$__interval": "5s"}
 Variable = Mapping[str, Any]
 
 

@@ -46,15 +46,21 @@ class GoPart:
 
 @dataclass(frozen=True, slots=True)
 class PythonPart:
-    """A program that a package from PyPI brings, in the virtual environment that all such parts share."""
+    """A program that a package from PyPI brings, in the virtual environment that all such parts share.
+
+    `library` is the import name of a package without a program: the part is then the Python that can import it.
+    """
 
     name: str
     distribution: str
+    library: str = ""
     install: str = "make real-parts"
 
     @property
-    def program(self) -> Path:
-        return python_folder() / "bin" / self.name
+    def program(self) -> Path | None:
+        if self.library and not any(python_folder().glob(f"lib/python*/site-packages/{self.library}")):
+            return None
+        return python_folder() / "bin" / ("python" if self.library else self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,14 +31,14 @@ def scrape_settings(jobs: Sequence[Settings]) -> dict[str, Any]:
 def start_prometheus(
     version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "", rule_files: Sequence[Path] = RULES
 ) -> Iterator[Running]:
-    """A Prometheus of a major version that scrapes the jobs and evaluates the rules (the shipped ones) every second."""
+    """A Prometheus of a major version: scrapes each second unless a job says otherwise, evaluates the rules every two."""
     port, rules = free_port(), folder / "rules"
     rules.mkdir()
     for path in rule_files:
-        often = re.sub(r"interval: \w+", "interval: 1s", path.read_text(encoding="utf-8"))
+        often = re.sub(r"interval: \w+", "interval: 2s", path.read_text(encoding="utf-8"))
         (rules / path.name).write_text(often, encoding="utf-8")
     settings = scrape_settings(jobs) | {"rule_files": [f"{rules}/*.yaml"]}
-    settings["global"]["evaluation_interval"] = "1s"
+    settings["global"]["evaluation_interval"] = "2s"
     if alertmanager:
         settings["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
     command = [program(PROMETHEUS[version]),
@@ -49,12 +49,12 @@ def start_prometheus(
 
 
 @contextmanager
-def start_alertmanager(webhook: str, folder: Path, settings: Settings | None = None) -> Iterator[Running]:
-    """An Alertmanager with these settings; by default it sends everything to one webhook at once."""
+def start_alertmanager(webhook: str, folder: Path) -> Iterator[Running]:
+    """An Alertmanager that sends everything to one webhook at once."""
     port = free_port()
     receiver = {"name": "hook", "webhook_configs": [{"url": webhook, "send_resolved": False}]}
     route = {"receiver": "hook", "group_by": ["alertname"], "group_wait": "100ms", "group_interval": "1s"}
-    config = write_yaml(folder / "alertmanager.yml", settings or {"route": route, "receivers": [receiver]})
+    config = write_yaml(folder / "alertmanager.yml", {"route": route, "receivers": [receiver]})
     # Without an address for the cluster it opens no gossip port.
     command = [program("alertmanager"), f"--config.file={config}", f"--storage.path={folder}/data",
                f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from collector.naming import families, prometheus_name
 from dashboards.boards import BOARDS
 from tests.promql import parsed, selectors
-from tests.real.choosing import RATE_SECONDS, chosen_all, chosen_one, escaped, listed, written
+from tests.real.choosing import chosen_all, chosen_one, escaped, listed, written
 from tests.real.promapi import query
 from tests.real.running import Running
 
@@ -63,12 +63,6 @@ def everything_asked(board: Board) -> Iterator[str]:
     yield from (one["expr"] for one in board["annotations"]["list"])
 
 
-def rounding(info: str) -> bool:
-    """Of buckets that were spread over others (TGI's), each is rounded down by itself: two may differ by one observation."""
-    found = re.search(r"fixed for monotonicity .* max diff of ([0-9.e-]+)", info)
-    return found is not None and float(found[1]) * RATE_SECONDS < 1.5
-
-
 class Asked:
     """Answers of one store, each query sent once; whatever is not a plain success fails."""
 
@@ -83,7 +77,7 @@ class Asked:
             answer = query(self.store, text)
             assert answer["status"] == "success", (text, answer)
             assert not answer.get("warnings"), (text, answer["warnings"])
-            assert not [info for info in answer.get("infos", ()) if not rounding(info)], (text, answer["infos"])
+            assert not answer.get("infos"), (text, answer["infos"])
             self.answers[text] = bool(answer["data"]["result"])
         return self.answers[text]
 

@@ -29,7 +29,9 @@ def rules_of(folder: Path) -> list[dict]:
 def test_committed_files_are_what_the_rules_say(tmp_path):
     fresh = {str(path.relative_to(tmp_path)): path.read_text() for path in write(tmp_path)}
     kept = ROOT / "alerts/generated"
-    assert fresh == {str(path.relative_to(kept)): path.read_text() for path in kept.rglob("*") if path.is_file()}
+    # What CloudWatch gets has a test of its own.
+    ours = [path for path in kept.rglob("*") if path.is_file() and "cloudwatch" not in path.parts]
+    assert fresh == {str(path.relative_to(kept)): path.read_text() for path in ours}
 
 
 def test_every_rule_is_in_the_files_once(tmp_path):

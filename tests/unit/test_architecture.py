@@ -19,7 +19,17 @@ ALLOWED = {
     "dashboards": {"dashboards", "alerts", "collector.signals", "collector.naming", "collector.engines"},
     "exporter": {"exporter", "collector"},
 }
-LAZY = {"exporter": {"dashboards.render", "dashboards.options", "alerts.render", "alerts.settings", "alerts.slo"}}
+LAZY = {
+    "exporter": {
+        "alerts.cloudwatch",
+        "alerts.render",
+        "alerts.settings",
+        "alerts.slo",
+        "dashboards.cloudwatch",
+        "dashboards.options",
+        "dashboards.render",
+    }
+}
 DATA_TABLES = {"collector/engines/unused.py"}
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from grafanalib import core
 
+from alerts.model import alerts_of
+from alerts.rules import GROUPS
 from alerts.slo import THRESHOLDS, TTFT
+from collector.naming import LEVEL_LABELS
 from dashboards.boards import BOARDS
 from dashboards.draw import drawn
 from dashboards.mend import mended
@@ -42,14 +45,14 @@ def walk(value, path=()):
 
 def test_committed_boards_are_what_the_boards_say(tmp_path):
     fresh = {path.name: path.read_text() for path in write(tmp_path)}
-    assert fresh == {path.name: path.read_text() for path in (ROOT / "dashboards/generated").iterdir()}
+    assert fresh == {path.name: path.read_text() for path in (ROOT / "dashboards/generated").glob("*.json")}
 
 
 @boards
 def test_the_head_is_that_of_schema_42(board):
     assert (board["schemaVersion"], board["refresh"], board["timezone"]) == (42, "30s", "browser")
     assert board["editable"] is False
-    assert re.fullmatch(r"[a-z-]{1,40}", board["uid"])
+    assert re.fullmatch(r"[a-z-]{1,15}", board["uid"])  # 40 at most, with a prefix of up to 25
     assert not {"__inputs", "rows", "style", "hideControls", "gnetId", "sharedCrosshair", "id"} & set(board)
     link = board["links"][0]
     assert link["includeVars"]
@@ -184,6 +187,28 @@ def test_limits_are_those_of_the_objectives():
     assert lines["llm-pool", "Goodput"] == [TTFT.objective]
     assert lines["llm-pool", "Saturation"] == [THRESHOLDS.saturation_ratio]
     assert lines["llm-pod", "Age of its numbers"] == [THRESHOLDS.stale_seconds]
+
+
+@boards
+def test_tables_show_no_column_without_a_name_and_sort_by_one_they_have(board):
+    for panel in (one for one in queried(board) if one["type"] == "table"):
+        lone = len(panel["targets"]) == 1
+        names = ["Value" if lone else f"Value #{target['refId']}" for target in panel["targets"]]
+        organized = panel["transformations"][-1]["options"]
+        shown = [organized["renameByName"][name] for name in names if not organized["excludeByName"].get(name)]
+        assert "" not in shown
+        assert organized["excludeByName"]["Time"]
+        for by in panel["options"].get("sortBy", ()):
+            assert by["displayName"] in shown
+        styled = {one["matcher"]["options"] for one in panel["fieldConfig"]["overrides"]}
+        columns = {*shown, *(label for target in panel["targets"] for label in re.findall(r"\w+", target["expr"]))}
+        assert styled - {"model", "state"} <= columns
+
+
+def test_alerts_lead_to_boards_that_have_the_choices_they_fill_in():
+    for rule in alerts_of(GROUPS):
+        names = {variable["name"] for variable in DRAWN[rule.board]["templating"]["list"]}
+        assert names >= set(LEVEL_LABELS[rule.level]) - {"pod"}, rule.name
 
 
 def test_uids_are_unique():

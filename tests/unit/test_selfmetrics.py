@@ -6,7 +6,7 @@ from collector.clock import SystemClock
 from collector.reasons import FailureReason
 from exporter.publish.prometheus import Format
 from exporter.selfmetrics import SelfMetrics
-from tests.make import at, failure, reading, state, target, values
+from tests.make import HandClock, at, failure, reading, state, target, values
 
 
 def lines(own: SelfMetrics, name: str) -> list[str]:
@@ -39,3 +39,20 @@ def test_every_source_of_targets_says_whether_it_could_be_read() -> None:
     own = SelfMetrics(state(), SystemClock())
     own.sources_good = {"b.json": False, "a.json": True}
     assert [line.split(" ")[-1] for line in lines(own, "llm_exporter_target_source_last_read_successful{")] == ["1.0", "0.0"]
+
+
+def test_the_time_of_the_last_good_configuration_moves_with_good_ones_only() -> None:
+    clock = HandClock()
+    own = SelfMetrics(state(), clock)
+
+    def told() -> float:
+        (line,) = lines(own, "llm_exporter_config_last_reload_success_timestamp_seconds")
+        return float(line.split(" ")[1])
+
+    started = told()
+    assert started == clock.now().wall
+    clock.move(10)
+    own.note_reload(False)
+    assert told() == started
+    own.note_reload(True)
+    assert told() == started + 10

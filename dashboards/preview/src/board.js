@@ -68,7 +68,7 @@ function dataOf(panel) {
 function variable(one, chosen) {
   const common = { name: one.name, label: one.label, hide: one.hide, skipUrlSync: true };
   const many = { isMulti: one.multi, includeAll: one.includeAll, allValue: one.allValue, defaultToAll: one.includeAll };
-  const current = chosen ?? one.current?.value;
+  const current = chosen ? (one.multi ? [chosen] : chosen) : one.current?.value;
   switch (one.type) {
     case 'datasource':
       return new DataSourceVariable({ ...common, pluginId: one.query, regex: one.regex ?? '', value: one.query });

@@ -42,10 +42,11 @@ const App = () => (
 
 const panels = () => sceneGraph.findAllObjects(scene, (one) => one instanceof VizPanel && one.isActive);
 const dataOf = (panel) => panel.state.$data?.state.data;
-const isDone = (panel) => !panel.state.$data || [LoadingState.Done, LoadingState.Error].includes(dataOf(panel)?.state);
+const isDone = (panel) => !panel.state.$data
+  || (panel.state.$data.state.$data.state._hasFetchedData && [LoadingState.Done, LoadingState.Error].includes(dataOf(panel)?.state));
 
 window.preview = {
-  settled: () => panels().length > 0 && panels().every(isDone),
+  settled: () => source.pending === 0 && panels().length > 0 && panels().every(isDone),
   height: () => Math.ceil(Math.max(...[...document.querySelectorAll('.react-grid-item')].map((one) => one.getBoundingClientRect().bottom))) + 24 + window.scrollY,
   report: () => ({
     title: board.title, faults, asked: source.asked.filter(({ warnings, infos }) => warnings.length + infos.length > 0), panels: panels().map(told),

@@ -14,6 +14,7 @@ export class Prometheus extends DataSourceApi {
     this.scrapeSeconds = scrapeSeconds;
     this.interval = `${scrapeSeconds}s`;
     this.asked = [];
+    this.pending = 0;
   }
 
   async testDatasource() {
@@ -31,8 +32,9 @@ export class Prometheus extends DataSourceApi {
   }
 
   async get(path, parameters) {
-    const response = await fetch(`${this.url}/api/v1/${path}?${new URLSearchParams(parameters)}`);
-    const answer = await response.json();
+    this.pending += 1;
+    const answer = await fetch(`${this.url}/api/v1/${path}?${new URLSearchParams(parameters)}`)
+      .then((response) => response.json()).finally(() => { this.pending -= 1; });
     if (answer.status !== 'success') {
       throw new Error(`${answer.errorType}: ${answer.error}`);
     }

@@ -1,0 +1,1 @@
+"""What commands put into an AWS account: dashboards and alarms."""

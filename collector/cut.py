@@ -137,7 +137,7 @@ def pod_row(pod: Pod, totals: Totals, cluster: str, now: Instant, limits: Limits
     info = {"engine": seen.engine, "version": seen.details.version, "model": seen.model, "role": seen.role, "node": target.node,
             "accelerator": target.accelerator, "cost_tier": target.cost_tier}  # fmt: skip
     return Row(level=Level.POD, labels=(cluster, target.namespace, target.pool, target.pod), gauges=gauges,
-               counters=dict(totals.counters), histograms=totals.histograms(), info=info)  # fmt: skip
+               counters=dict(totals.counters), histograms=totals.histograms(), info=info, began=totals.began)  # fmt: skip
 
 
 def newest(pods: Mapping[tuple[str, str, str], Pod]) -> dict[tuple[str, str, str], Pod]:
@@ -203,7 +203,7 @@ def cut(held: Held) -> Snapshot:
         gauges |= _adapter_pods([pod for pod in members if pod.state in REPORTING], held.adapter_names)
         pool_rows.append(Row(
             level=Level.POOL, labels=(cluster, *pool_key), counters=dict(totals.counters), histograms=totals.histograms(),
-            gauges=gauges,
+            gauges=gauges, began=totals.began,
             info={"model": model, "engine": ",".join(engines)},
         ))  # fmt: skip
     whole_parts = combine(parts.values())
@@ -215,6 +215,7 @@ def cut(held: Held) -> Snapshot:
         counters=dict(held.totals.counters),
         histograms=held.totals.histograms(),
         info=held.info,
+        began=held.totals.began,
     )
     endpoints = tuple(endpoint(sight, now, limits) for group in by_pod.values() for sight in group)
     return Snapshot(at=now, cluster=whole, pools=tuple(pool_rows), pods=pod_rows, endpoints=endpoints)

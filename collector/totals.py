@@ -53,18 +53,22 @@ class Mark:
 
 @dataclass(slots=True)
 class Totals:
-    """Accumulated increases, and marks of the past for ratios over the window: a mark's totals held from its moment on."""
+    """Accumulated increases, and marks of the past for ratios over the window: a mark's totals held from its moment on.
+
+    `began` is the Unix time at which nothing was counted yet.
+    """
 
     counters: dict[Child, int] = field(default_factory=dict)
     ladders: dict[str, dict[Ladder, list[int]]] = field(default_factory=dict)
     sums: dict[str, int] = field(default_factory=dict)
     marks: deque[Mark] = field(default_factory=deque)
     touched: float = -inf
+    began: float | None = None
 
     def held(self) -> "Totals":
         """The same as it is at this moment; what is added later does not change it."""
         ladders = {signal: {ladder: counts.copy() for ladder, counts in some.items()} for signal, some in self.ladders.items()}
-        return Totals(self.counters.copy(), ladders, self.sums.copy(), self.marks.copy(), self.touched)
+        return Totals(self.counters.copy(), ladders, self.sums.copy(), self.marks.copy(), self.touched, self.began)
 
     def begin(self, signal: str, children: tuple[str, ...]) -> None:
         """Start the children of a counter, or a histogram, at zero."""

@@ -63,6 +63,8 @@ async def serve(
         base = await _listen(stack, make_server(hub, Debugger(hub, client, scraping.reader)), host, port)
         if config.cloudwatch is not None:
             await stack.enter_async_context(cloudwatch(hub, config))
+        if config.otlp is not None:
+            await stack.enter_async_context(otlp(hub, config))
         stack.callback(scraping.stop)
         scraping.configure(config)
         with suppress(TimeoutError):
@@ -94,6 +96,14 @@ def cloudwatch(hub: Hub, config: Config) -> AbstractAsyncContextManager[None]:
 
     assert config.cloudwatch is not None
     return to_cloudwatch(hub, config.cloudwatch, full_interval=config.full_interval)
+
+
+def otlp(hub: Hub, config: Config) -> AbstractAsyncContextManager[object]:
+    """What pushes by OTLP; the SDK is loaded only for it."""
+    from exporter.publish.otlp.push import pushing
+
+    assert config.otlp is not None
+    return pushing(hub, config.otlp, cluster=config.cluster, region=config.region)
 
 
 def _beside(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:

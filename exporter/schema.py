@@ -96,6 +96,19 @@ class CloudWatch(_Strict, frozen=True):
     emf_log_group: str = "llm-fleet-exporter"
 
 
+class Otlp(_Strict, frozen=True):
+    endpoint: str = ""
+    protocol: str = ""
+    interval: Written = ""
+    timeout: Written = ""
+    temporality: str = ""
+    compression: str = ""
+    header_files: dict[str, str] = {}
+    view: str = ""
+    aws_region: str = ""
+    queue: int = 10
+
+
 class File(_Strict, frozen=True):
     cluster: str | Cluster
     scrape: Scrape = Scrape()
@@ -106,13 +119,14 @@ class File(_Strict, frozen=True):
     static_targets: list[StaticGroup] = []
     file_targets: list[str | FileGroup] = []
     cloudwatch: CloudWatch | None = None
+    otlp: Otlp | None = None
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": File, "cluster": Cluster, "scrape": Scrape, "saturation": Saturation, "pods": Pods, "debug": Debug,
     "static_targets[]": StaticGroup, "static_targets[].auth": AuthKeys, "static_targets[].tls": TlsKeys,
     "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys,
-    "cloudwatch": CloudWatch,
+    "cloudwatch": CloudWatch, "otlp": Otlp,
 }  # fmt: skip
 """Which keys may stand where; `[]` is any place of a list."""
 

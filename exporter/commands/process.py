@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from exporter.commands.options import CONFIG, LISTEN, LOG, SET, address, load
+from exporter.commands.options import CONFIG, LISTEN, LOG, SET, address, load, overrides
 from exporter.commands.result import run
 from exporter.config import load_config
 
@@ -34,15 +34,17 @@ def serve(path: Path, settings: tuple[str, ...], listen: str, log_format: str, r
 
 
 @click.command()
+@SET
 @LISTEN
 @LOG
 @SPEED
 @click.option("--cloudwatch", is_flag=True, help="Publish to a stand-in for CloudWatch, and print what it takes.")
-def demo(listen: str, log_format: str, speed: float, cloudwatch: bool) -> None:
+def demo(settings: tuple[str, ...], listen: str, log_format: str, speed: float, cloudwatch: bool) -> None:
     """Run on an embedded simulated fleet: nothing else is needed."""
     from exporter.demo.run import run_demo
     from exporter.log import set_up
 
     host, port = address(listen)
+    over = overrides(settings)
     set_up(as_json=log_format == "json")
-    run(run_demo(host=host, port=port, speed=speed, cloudwatch=cloudwatch))
+    run(run_demo(host=host, port=port, speed=speed, over=over, cloudwatch=cloudwatch))

@@ -29,8 +29,9 @@ def scrape_settings(jobs: Sequence[Settings]) -> dict[str, Any]:
 
 @contextmanager
 def start_prometheus(
-    version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "", rule_files: Sequence[Path] = RULES
-) -> Iterator[Running]:
+    version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "", rule_files: Sequence[Path] = RULES,
+    flags: Sequence[str] = (),
+) -> Iterator[Running]:  # fmt: skip
     """A Prometheus of a major version: scrapes each second unless a job says otherwise, evaluates the rules every two."""
     port, rules = free_port(), folder / "rules"
     rules.mkdir()
@@ -43,7 +44,7 @@ def start_prometheus(
         settings["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
     command = [program(PROMETHEUS[version]),
                f"--config.file={write_yaml(folder / 'prometheus.yml', settings)}", f"--storage.tsdb.path={folder}/data",
-               f"--web.listen-address=127.0.0.1:{port}"]  # fmt: skip
+               f"--web.listen-address=127.0.0.1:{port}", *flags]  # fmt: skip
     with running(command, url=f"http://127.0.0.1:{port}", ready="/-/ready", log=folder / "log") as prometheus:
         yield prometheus
 
@@ -119,6 +120,20 @@ def start_otelcol(jobs: Sequence[Settings], folder: Path) -> Iterator[Running]:
     command = [program("otelcol"), f"--config={write_yaml(folder / 'otelcol.yaml', settings)}"]
     with running(command, url=f"http://{port}", ready="/metrics", log=folder / "log") as otelcol:
         yield otelcol
+
+
+@contextmanager
+def start_collector(config: Path, folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[Running, Mapping[str, str]]]:
+    """A Collector on a configuration of ours, which takes its ports from the environment; with the variables that it got.
+
+    Ready is when its health check says so; `url` is that check's.
+    """
+    ports = {name: str(free_port()) for name in ("GRPC_PORT", "HTTP_PORT", "HEALTH_PORT", "OWN_METRICS_PORT")}
+    variables = {**ports, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true",
+                 **environment}  # fmt: skip
+    with running([program("otelcol"), f"--config={config}"], url=f"http://127.0.0.1:{ports['HEALTH_PORT']}", ready="/",
+                 log=folder / "log", environment=variables) as collector:  # fmt: skip
+        yield collector, variables
 
 
 @contextmanager

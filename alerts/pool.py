@@ -61,7 +61,7 @@ def _reporting(settings: Settings) -> AlertRule:
         severity=Severity.TICKET,
         pending_seconds=300,
         summary="Part of a pool is silent.",
-        description=f"Only {{{{ $value | humanizePercentage }}}} of the pods are current. {_WHO}: the others carry its load.",
+        description=f"{_WHO}: only {{{{ $value | humanizePercentage }}}} of the pods are current; they carry the load of all.",
         told=Check(values=(Value(signal="reporting_ratio"),), comparison="<", limit=limit),
     )
 

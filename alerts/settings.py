@@ -3,87 +3,21 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from alerts.durations import seconds_of
+from alerts.keys import SECTIONS, File, Override, Selector, Window
 from alerts.ladders import ENGINES, check_bound
 from alerts.model import alerts_of
 from alerts.rules import GROUPS
-from alerts.slo import DEFAULTS, BurnWindow, Change, LatencyObjective, Objective, Settings, Severity, Thresholds
+from alerts.slo import DEFAULTS, BurnWindow, Change, LatencyObjective, Objective, Settings, Thresholds
 from collector.naming import LEVEL_LABELS, find
 from collector.signals import Level
 from collector.strict_yaml import explain, nearest, read_yaml
-
-
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
-class Latency(_Strict, frozen=True):
-    bound: str | None = None
-    objective: float | None = None
-    minimum_events: int | None = None
-
-
-class Availability(_Strict, frozen=True):
-    objective: float | None = None
-    minimum_events: int | None = None
-
-
-class Objectives(_Strict, frozen=True):
-    ttft: Latency | bool = True
-    itl: Latency | bool = True
-    e2e: Latency | bool = True
-    availability: Availability | bool = True
-
-
-class Window(_Strict, frozen=True, rename={"pending": "for"}):
-    long: str
-    short: str
-    factor: float
-    severity: Severity = Severity.TICKET
-    pending: str = "2m"
-
-
-class Override(_Strict, frozen=True, rename={"pending": "for", "keep_firing": "keep_firing_for"}):
-    pending: str | None = None
-    keep_firing: str | None = None
-    severity: Severity | None = None
-
-
-Limits = msgspec.defstruct(
-    "Limits",
-    [(field.name, field.type, field.default) for field in fields(Thresholds) if field.default is not MISSING],
-    frozen=True,
-    forbid_unknown_fields=True,
-)
-
-
-class Selector(_Strict, frozen=True):
-    cluster: str = ""
-    namespace: str = ""
-    pool: str = ""
-
-
-class File(_Strict, frozen=True):
-    engines: tuple[str, ...] = ("vllm", "sglang")
-    selector: Selector = Selector()
-    exporter_job: str = DEFAULTS.exporter_job
-    objectives: Objectives = Objectives()
-    windows: list[Window] | None = None
-    budget_window: str = DEFAULTS.budget_window
-    thresholds: Limits = Limits()  # type: ignore[valid-type]
-    alerts: dict[str, Override | bool] = {}
-
-
-_SECTIONS: dict[str, type[msgspec.Struct]] = {
-    "": File, "selector": Selector, "objectives": Objectives, "thresholds": Limits, "windows[]": Window, "alerts[]": Override,
-    "objectives.ttft": Latency, "objectives.itl": Latency, "objectives.e2e": Latency, "objectives.availability": Availability,
-}  # fmt: skip
 
 
 class SettingsError(Exception):
@@ -110,7 +44,7 @@ def parse_settings(text: str, *, name: str = "settings") -> Settings:
     try:
         return _build(msgspec.convert({} if data is None else data, File))
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{name}: {explain(str(error), _SECTIONS)}") from error
+        raise SettingsError(f"{name}: {explain(str(error), SECTIONS)}") from error
     except ValueError as error:
         raise SettingsError(f"{name}: {error}") from error
 

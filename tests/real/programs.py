@@ -50,12 +50,12 @@ def start_prometheus(
 
 
 @contextmanager
-def start_alertmanager(webhook: str, folder: Path) -> Iterator[Running]:
-    """An Alertmanager that sends everything to one webhook at once."""
+def start_alertmanager(webhook: str, folder: Path, settings: Settings | None = None) -> Iterator[Running]:
+    """An Alertmanager with these settings; by default it sends everything to one webhook at once."""
     port = free_port()
     receiver = {"name": "hook", "webhook_configs": [{"url": webhook, "send_resolved": False}]}
     route = {"receiver": "hook", "group_by": ["alertname"], "group_wait": "100ms", "group_interval": "1s"}
-    config = write_yaml(folder / "alertmanager.yml", {"route": route, "receivers": [receiver]})
+    config = write_yaml(folder / "alertmanager.yml", settings or {"route": route, "receivers": [receiver]})
     # Without an address for the cluster it opens no gossip port.
     command = [program("alertmanager"), f"--config.file={config}", f"--storage.path={folder}/data",
                f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]  # fmt: skip

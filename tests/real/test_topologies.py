@@ -107,8 +107,8 @@ def test_all_topologies_give_one_answer(topologies: Topologies, prometheus: Runn
     fleet.do("freeze", "frozen-0")
     topologies.stop("pair-0")
     fleet.write(topologies.folder / "pair-1.json", ALL)
-    topologies.start("rolling-1", ALL)
     topologies.stop("rolling-0")
+    topologies.start("rolling-1", ALL)
     everywhere = " and ".join(
         f'(count(ALERTS{{alertname="{name}", alertstate="firing", level=~"pod|pool"}}) == 4)'
         for name in ("LLMPodMetricsStale", "LLMPoolErrorRateHigh", "LLMPodStuck", "LLMPoolReportingLow")

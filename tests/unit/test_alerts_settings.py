@@ -1,5 +1,9 @@
 """The settings file: what it changes, and that each mistake is named with what would be right."""
 
+import re
+from dataclasses import fields
+from pathlib import Path
+
 import pytest
 
 from alerts.ladders import ENGINES, exact_bounds
@@ -146,3 +150,16 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="not a text file in UTF-8"):
         load_settings(tmp_path / "bytes.yaml")
+
+
+def test_the_example_of_the_docs_can_be_used_and_every_threshold_stands_there_with_its_default():
+    docs = (Path(__file__).parents[2] / "docs/alerts.md").read_text()
+    example = next(block for block in re.findall(r"```yaml\n(.*?)```", docs, re.DOTALL) if block.startswith("engines:"))
+    settings = parse_settings(example)
+    assert settings != DEFAULTS
+    assert settings.objectives[0].bound_seconds == 10.0
+    told = dict(re.findall(r"`([a-z_]+)`(?: \([^)]*\))? \| ([0-9.]+) ", docs))
+    told |= dict(zip(("slow_read_seconds", "slow_read_ratio"), ("1", "0.05"), strict=True)) if "| 1, 0.05 |" in docs else {}
+    assert {name: float(value) for name, value in told.items()} == {
+        field.name: float(getattr(DEFAULTS.thresholds, field.name)) for field in fields(DEFAULTS.thresholds)
+    }

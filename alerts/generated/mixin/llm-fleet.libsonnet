@@ -750,7 +750,7 @@
         },
         "annotations": {
           "summary": "Part of a pool is silent.",
-          "description": "Only {{ $value | humanizePercentage }} of the pods are current. Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: the others carry its load.",
+          "description": "Pool {{ $labels.namespace }}/{{ $labels.pool }} in {{ $labels.cluster }}: only {{ $value | humanizePercentage }} of the pods are current; they carry the load of all.",
           "runbook_url": "alerts/runbook.md#llmpoolreportinglow",
           "dashboard_url": "/d/llm-pool?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}"
         }

@@ -73,6 +73,12 @@ def test_selectors_are_found_and_words_in_strings_left_alone(expression, expecte
     assert narrowed(expression, [("env", "x")]) == expected
 
 
+def test_all_matchers_of_one_label_hold():
+    assert narrowed("llm_pool_pods", [("env", "=~prod.*"), ("env", "!=prod-test")]) == (
+        'llm_pool_pods{env=~"prod.*", env!="prod-test"}'
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

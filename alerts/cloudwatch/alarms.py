@@ -58,7 +58,9 @@ def alarms(subjects: Iterable[Subject], placing: Placing) -> list[Alarm]:
 def left_out(placing: Placing) -> list[LeftOut]:
     """Alerts that have no alarm on classic metrics, each with its reason."""
     return [
-        LeftOut(alert="/".join(words(rule)), reason=reason) for rule in _rules(placing) if (reason := _missing(rule, placing))
+        LeftOut(alert="/".join(words(rule, placing.settings)), reason=reason)
+        for rule in _rules(placing)
+        if (reason := _missing(rule, placing))
     ]
 
 
@@ -182,11 +184,11 @@ def _away(subject: Subject, hiding: Sequence[str], placing: Placing) -> Alarm:
 
 
 def _name(alert: _Alert, placing: Placing) -> str:
-    return placing.name(*words(alert.rule), *alert.subject.values)
+    return placing.name(*words(alert.rule, placing.settings), *alert.subject.values)
 
 
 def _condition_name(alert: _Alert, condition: Condition, placing: Placing) -> str:
-    return placing.name(*words(alert.rule), *alert.subject.values, f"if {condition.part}".strip())
+    return placing.name(*words(alert.rule, placing.settings), *alert.subject.values, f"if {condition.part}".strip())
 
 
 def _away_name(subject: Subject, placing: Placing) -> str:

@@ -42,7 +42,7 @@ def promql_alarms(placing: Placing) -> tuple[list[Alarm], list[LeftOut]]:
             try:
                 made.append(_alarm(alert, group, _query(alert, records, placing), placing))
             except CannotTell as error:
-                left.append(LeftOut(alert="/".join(words(alert)), reason=str(error)))
+                left.append(LeftOut(alert="/".join(words(alert, placing.settings)), reason=str(error)))
     return made, left
 
 
@@ -93,7 +93,7 @@ def _record(name: str, matchers: Mapping[str, str], records: Records) -> tuple[R
 
 
 def _alarm(rule: AlertRule, group: Group, query: str, placing: Placing) -> Alarm:
-    name = placing.name("promql", *words(rule))
+    name = placing.name("promql", *words(rule, placing.settings))
     request: dict[str, Any] = {
         "AlarmName": name,
         "AlarmDescription": f"{rule.summary} {placing.runbook}#{rule.anchor}"[:LONGEST_DESCRIPTION],

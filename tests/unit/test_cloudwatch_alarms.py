@@ -191,6 +191,15 @@ def test_every_number_comes_from_the_settings():
     assert not [name for name in made if "Imbalanced" in name or "ITL" in name or "/1h/" in name]
 
 
+def test_windows_that_differ_in_the_short_one_alone_have_alarms_of_their_own():
+    windows = (BurnWindow("1h", "5m", 14.4, Severity.PAGE, 120), BurnWindow("1h", "30m", 2, Severity.TICKET, 900))
+    placing = replace(PLACING, settings=replace(DEFAULTS, windows=windows))
+    for made in (alarms([POOL], placing), promql_alarms(placing)[0]):
+        names = [alarm.name for alarm in made]
+        assert len(set(names)) == len(names)
+        assert {name.split("/")[-4 if "/promql/" not in name else -1] for name in names if "TTFT" in name} >= {"1h-5m", "1h-30m"}
+
+
 def test_another_namespace_and_prefix_are_used_throughout():
     made = alarms([POOL], Placing(prefix="team-a", namespace="Team A"))
     assert all(alarm.name.startswith("team-a/") for alarm in made)

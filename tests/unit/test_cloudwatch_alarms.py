@@ -288,6 +288,16 @@ def test_promql_alarms_read_raw_series_alone():
         assert len(query) <= 10_000
 
 
+@pytest.mark.parametrize("pool", ["=~chat-[0-9]{2}", '=~a"b{1,2}', "pool:x:y", "=~}.*{"])
+def test_promql_alarms_take_any_selector(pool):
+    made, left = promql_alarms(replace(PLACING, settings=replace(DEFAULTS, selector={"pool": pool})))
+    assert {one.alert for one in left} == {one.alert for one in NOT_QUERIED}
+    for alarm in made:
+        query = alarm.request["EvaluationCriteria"]["PromQLCriteria"]["Query"]
+        selectors = [node for node in descend(promql_parser.parse(query)) if isinstance(node, promql_parser.VectorSelector)]
+        assert all(node.name.startswith("llm_") for node in selectors)
+
+
 def test_promql_alarms_wait_as_the_rules_do():
     by_name = {alarm.name: alarm.request for alarm in QUERIED}
     saturated = by_name["llm-fleet/promql/LLMPoolSaturated"]

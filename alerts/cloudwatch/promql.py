@@ -59,6 +59,8 @@ def _query(rule: AlertRule, records: Records, placing: Placing) -> str:
         raise CannotTell("a query has to name a metric")
     if len(query) > LONGEST_QUERY:
         raise CannotTell(f"its query has {len(query)} characters, at most {LONGEST_QUERY}")
+    if max(rule.pending_seconds, rule.keep_firing_seconds) > LONGEST_PENDING_SECONDS:
+        raise CannotTell("it waits for more than a day")
     return query
 
 

@@ -200,6 +200,20 @@ def test_windows_that_differ_in_the_short_one_alone_have_alarms_of_their_own():
         assert {name.split("/")[-4 if "/promql/" not in name else -1] for name in names if "TTFT" in name} >= {"1h-5m", "1h-30m"}
 
 
+@pytest.mark.parametrize(("changed", "alert"), [
+    ({"changes": {"LLMPoolSaturated": Change(pending_seconds=2 * 86_400)}}, "LLMPoolSaturated"),
+    ({"changes": {"LLMPoolSaturated": Change(keep_firing_seconds=2 * 86_400)}}, "LLMPoolSaturated"),
+    ({"windows": (BurnWindow("1h", "90s", 14.4, Severity.PAGE, 120),)}, "LLMPoolTTFTBudgetBurn/1h"),
+])  # fmt: skip
+def test_what_aws_would_refuse_is_left_out_with_the_reason(changed, alert):
+    placing = replace(PLACING, settings=replace(DEFAULTS, **changed))
+    queried, left = promql_alarms(placing)
+    made = alarms([POOL], placing)
+    assert not [found for alarm in made + queried for found in complaints(alarm.kind.value, alarm.request)]
+    assert alert in {one.alert for one in left_out(placing)}
+    assert (alert in {one.alert for one in left}) is ("changes" in changed)
+
+
 def test_another_namespace_and_prefix_are_used_throughout():
     made = alarms([POOL], Placing(prefix="team-a", namespace="Team A"))
     assert all(alarm.name.startswith("team-a/") for alarm in made)

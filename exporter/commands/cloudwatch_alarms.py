@@ -149,7 +149,10 @@ def _delete(placing: "Placing", subjects: "Sequence[Subject]", promql: bool, whe
     client = open_client(**where)
     there = ours(client, placing.prefix, MANAGED_BY)
     if subjects or promql:
-        named = {alarm.name for alarm in _made(placing, subjects, promql)[0]}
+        # Alarms of a cluster are those of all its pools: they stay unless it is named itself.
+        above = [subject.cluster for subject in subjects if subject.cluster not in subjects]
+        kept = {alarm.name for alarm in _made(placing, above, promql=False)[0]}
+        named = {alarm.name for alarm in _made(placing, subjects, promql)[0]} - kept
         there = [one for one in there if one.name in named]
     for name in delete_alarms(client, there):
         click.echo(f"deleted {name}")

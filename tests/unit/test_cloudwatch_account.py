@@ -205,6 +205,18 @@ def command(account, monkeypatch, *arguments):
     return CliRunner().invoke(main, ["cloudwatch", *arguments, "--region", "us-east-1"])
 
 
+def test_deleting_a_pool_leaves_its_cluster_to_the_other_pools(account, monkeypatch):
+    one, other, cluster = (("--pool", "e/s/one"), ("--pool", "e/s/other"), ("--cluster", "e"))
+    command(account, monkeypatch, "alarms", "--put", *other)
+    before = set(account.alarms)
+    command(account, monkeypatch, "alarms", "--put", *one, *other)
+    done = command(account, monkeypatch, "alarms", "--delete", *one)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert set(account.alarms) == before
+    assert command(account, monkeypatch, "alarms", "--delete", *other, *cluster).exit_code == 0
+    assert not account.alarms
+
+
 def test_a_complaint_about_a_dashboard_ends_the_command_with_one(account, monkeypatch):
     account.messages = [{"DataPath": "/widgets/3", "Message": "is odd"}]
     done = command(account, monkeypatch, "dashboards", "--put", "--board", "llm-fleet-pool")

@@ -57,7 +57,7 @@ def alarms(action: str, pools: tuple[str, ...], clusters: tuple[str, ...], promq
         if action == "print":
             print_json([{"operation": str(alarm.kind), "request": alarm.request} for alarm in made])
         else:
-            _put(made, placing, prune, where)
+            _put(made, placing, promql, prune, where)
 
 
 def _placing(
@@ -126,7 +126,7 @@ def _found(placing: "Placing", where: dict[str, str]) -> "list[Subject]":
     return pools
 
 
-def _put(made: "Sequence[Alarm]", placing: "Placing", prune: bool, where: dict[str, str]) -> None:
+def _put(made: "Sequence[Alarm]", placing: "Placing", promql: bool, prune: bool, where: dict[str, str]) -> None:
     from alerts.cloudwatch.model import MANAGED_BY
     from exporter.aws.alarms import delete_alarms, ours, put_alarms
     from exporter.aws.client import open_client
@@ -135,8 +135,10 @@ def _put(made: "Sequence[Alarm]", placing: "Placing", prune: bool, where: dict[s
     for name, what in put_alarms(client, made, placing.prefix, MANAGED_BY):
         click.echo(f"{what} {name}")
     if prune:
-        wanted = {alarm.name for alarm in made}
-        for name in delete_alarms(client, [one for one in ours(client, placing.prefix, MANAGED_BY) if one.name not in wanted]):
+        # Alarms of the other door were not described here, which is no reason to delete them.
+        wanted, queried = {alarm.name for alarm in made}, placing.name("promql", "")
+        there = (one for one in ours(client, placing.prefix, MANAGED_BY) if one.name.startswith(queried) is promql)
+        for name in delete_alarms(client, [one for one in there if one.name not in wanted]):
             click.echo(f"deleted {name}")
 
 

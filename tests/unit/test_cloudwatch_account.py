@@ -217,6 +217,13 @@ def test_deleting_a_pool_leaves_its_cluster_to_the_other_pools(account, monkeypa
     assert not account.alarms
 
 
+def test_pruning_leaves_the_alarms_of_the_other_door(account, monkeypatch):
+    put(account)
+    for chosen in (("--promql",), ("--pool", "prod-east/serving/llama-70b")):
+        assert command(account, monkeypatch, "alarms", "--put", "--prune", *chosen).exit_code == 0
+        assert set(account.alarms) == {alarm.name for alarm in MADE}
+
+
 def test_a_complaint_about_a_dashboard_ends_the_command_with_one(account, monkeypatch):
     account.messages = [{"DataPath": "/widgets/3", "Message": "is odd"}]
     done = command(account, monkeypatch, "dashboards", "--put", "--board", "llm-fleet-pool")

@@ -110,7 +110,7 @@ def _by_reason(left: "Sequence[LeftOut]") -> dict[str, list[str]]:
 
 
 def _found(placing: "Placing", where: dict[str, str]) -> "list[Subject]":
-    """Pools that send metrics now and that the settings' selector lets through."""
+    """Pools that send metrics now and that the settings' selector lets through; one that no alarm can name is said."""
     from alerts.cloudwatch.model import Subject
     from collector.naming import LEVEL_LABELS, cloudwatch_name
     from collector.signals import Level
@@ -119,7 +119,15 @@ def _found(placing: "Placing", where: dict[str, str]) -> "list[Subject]":
 
     labels = LEVEL_LABELS[Level.POOL]
     found = sent(open_client(**where), placing.namespace, cloudwatch_name("reporting_ratio", Level.POOL), labels)
-    pools = [pool for pool in (Subject(Level.POOL, values) for values in found) if placing.speaks_of(pool)]
+    pools = []
+    for values in found:
+        try:
+            pool = Subject(Level.POOL, values)
+        except ValueError as error:
+            click.echo(f"no alarms for {'/'.join(values)!r}: {error}", err=True)
+            continue
+        if placing.speaks_of(pool):
+            pools.append(pool)
     if not pools:
         where_to = f"sent metrics into {placing.namespace} within three hours: name some by --pool"
         raise AwsError(f"no pool that the settings speak of {where_to}", wrong_usage=True)

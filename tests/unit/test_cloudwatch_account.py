@@ -224,6 +224,18 @@ def test_pruning_leaves_the_alarms_of_the_other_door(account, monkeypatch):
         assert set(account.alarms) == {alarm.name for alarm in MADE}
 
 
+def test_a_pool_that_no_alarm_can_name_is_said_and_the_others_get_theirs(account, monkeypatch):
+    labels = ("cluster", "namespace", "pool")
+    account.metrics = [
+        {"Dimensions": [{"Name": name, "Value": value} for name, value in zip(labels, ("e", "s", pool), strict=True)]}
+        for pool in ('a"b', "llama")
+    ]
+    done = command(account, monkeypatch, "alarms", "--put")
+    assert done.exit_code == 0, done.output
+    assert "no alarms for 'e/s/a\"b': 'a\"b' cannot stand in the name of an alarm" in done.stderr
+    assert "llm-fleet/LLMPoolSaturated/e/s/llama" in account.alarms
+
+
 def test_a_complaint_about_a_dashboard_ends_the_command_with_one(account, monkeypatch):
     account.messages = [{"DataPath": "/widgets/3", "Message": "is odd"}]
     done = command(account, monkeypatch, "dashboards", "--put", "--board", "llm-fleet-pool")

@@ -42,7 +42,8 @@ def burn_groups(objective: Objective, settings: Settings) -> tuple[Group, Group]
         rules=(*records, *_stated(objective, settings), *(_alert(objective, pair, settings) for pair in settings.windows)),
         topic=_TOPIC,
     )
-    budget = (*_records(objective, settings.budget_window, settings), _left(objective, settings))
+    whole = () if settings.budget_window in windows else _records(objective, settings.budget_window, settings)
+    budget = (*whole, _left(objective, settings))
     return burn, Group(name=f"{name}_budget", level=Level.POOL, interval_seconds=300, rules=budget, topic=_TOPIC)
 
 

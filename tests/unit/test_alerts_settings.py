@@ -67,6 +67,12 @@ def test_settings_reach_the_rules():
     assert not [name for name, _ in records if "30d" in name]
 
 
+def test_a_budget_over_a_window_that_burns_too_is_recorded_once():
+    rules = [(rule.name, rule.labels) for rule in records_of(groups(parse_settings("budget_window: 3d")))]
+    assert len(set(rules)) == len(rules)
+    assert ("pool:llm_slo_error:ratio3d", (("slo", "ttft"),)) in rules
+
+
 def test_bounds_that_are_exact_on_engines_together():
     assert exact_bounds("time_to_first_token_seconds", ("vllm", "sglang")) == (0.1, 1.0, 10.0, 20.0, 40.0, 80.0)
     assert exact_bounds("inter_token_latency_seconds", ("vllm", "sglang", "tgi")) == (0.01, 0.025, 0.1, 0.2, 0.4, 1.0)

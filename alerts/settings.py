@@ -12,6 +12,7 @@ import msgspec
 from alerts.durations import seconds_of
 from alerts.ladders import ENGINES, check_bound
 from alerts.model import alerts_of
+from alerts.promql import check_pattern
 from alerts.rules import GROUPS
 from alerts.slo import DEFAULTS, BurnWindow, Change, LatencyObjective, Objective, Settings, Severity, Thresholds
 from collector.naming import LEVEL_LABELS, find
@@ -229,10 +230,7 @@ def _selector(selector: Selector) -> dict[str, str]:
     found = {label: text for label in LEVEL_LABELS[Level.POOL] if (text := getattr(selector, label))}
     for label, text in found.items():
         if text.startswith(("=~", "!~")):
-            try:
-                re.compile(text[2:])
-            except re.error as error:
-                raise ValueError(f"selector.{label}: {text[2:]!r} is no regular expression: {error}") from error
+            _at(f"selector.{label}", check_pattern, text[2:])
     return found
 
 

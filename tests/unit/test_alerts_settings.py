@@ -1,9 +1,11 @@
 """The settings file: what it changes, and that each mistake is named with what would be right."""
 
+import promql_parser
 import pytest
 
 from alerts.ladders import ENGINES, exact_bounds
 from alerts.model import alerts_of, records_of
+from alerts.promql import braces, check_pattern
 from alerts.rules import groups
 from alerts.settings import SettingsError, load_settings, parse_settings
 from alerts.slo import DEFAULTS, Severity
@@ -67,6 +69,20 @@ def test_settings_reach_the_rules():
     assert not [name for name, _ in records if "30d" in name]
 
 
+@pytest.mark.parametrize("text", ["a++", "a{2}+", "(?=a)", "(?<!a)b", r"(a)\1", "(?P<n>a)(?P=n)", "(?>a)", r"a\Z", "(?x)a"])
+def test_what_only_python_takes_for_a_pattern_is_refused(text):
+    with pytest.raises(ValueError, match="is no regular expression of Prometheus"):
+        check_pattern(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a*?", "[*+]+", r"a*\.+", r"\(?=a", "(?i)a", "(?P<n>a)", "(?:a|b){2,3}?", "[]+]+", "chat-[0-9]{2}"]
+)
+def test_what_prometheus_takes_for_a_pattern_is_taken(text):
+    check_pattern(text)
+    promql_parser.parse(f"a{braces({'b': f'=~{text}'})}")
+
+
 def test_a_budget_over_a_window_that_burns_too_is_recorded_once():
     rules = [(rule.name, rule.labels) for rule in records_of(groups(parse_settings("budget_window: 3d")))]
     assert len(set(rules)) == len(rules)
@@ -128,6 +144,7 @@ def test_every_engine_that_is_read_is_known_here():
         ("thresholds: {slow_read_seconds: 3}", "thresholds.slow_read_seconds: expected one of 0.001, 0.0025"),
         ("selector: {pod: a}", "selector.pod: unknown key"),
         ("selector: {pool: '=~chat-('}", "selector.pool: 'chat-(' is no regular expression"),
+        ("selector: {pool: '=~(?!test).*'}", "selector.pool: '(?!test).*' is no regular expression of Prometheus"),
         ("exporter_job: ''", "exporter_job: expected a name, got an empty text"),
         ("alerts: {LLMPodStuk: off}", "alerts.LLMPodStuk: there is no such alert; did you mean 'LLMPodStuck'?"),
         ("alerts: {LLMPodStuck: {for: x}}", "alerts.LLMPodStuck.for: expected a whole number"),

@@ -100,7 +100,7 @@ def _left(objective: Objective, settings: Settings) -> RecordingRule:
 def _stated(objective: Objective, settings: Settings) -> Iterator[RecordingRule]:
     """What was asked for, as series, so that boards draw the line that the rules judge by."""
     present = f"0 * {_series(objective, 'total', f'increase{_BASE}', settings.chosen(Level.POOL))}"
-    yield _record(objective, "objective", "ratio", f"{present} + {objective.objective:g}")
+    yield _record(objective, "objective", "ratio", f"{present} + {objective.objective:.9g}")
     if isinstance(objective, LatencyObjective):
         yield _record(objective, "bound", "seconds", f"{present} + {objective.bound_seconds:g}")
 

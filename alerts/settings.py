@@ -164,8 +164,8 @@ def _given(struct: msgspec.Struct) -> dict[str, Any]:
 
 def _objective(key: str, default: Objective, given: Mapping[str, Any], engines: tuple[str, ...]) -> Objective:
     more = dict(given)
-    if "objective" in more and not 0 < more["objective"] < 1:
-        raise ValueError(f"{key}.objective: expected a share between 0 and 1 such as 0.99, got {more['objective']:g}")
+    if "objective" in more and not 0 < round(more["objective"], 9) < 1:  # the budget has nine places
+        raise ValueError(f"{key}.objective: expected a share between 0 and 1 such as 0.99, got {more['objective']:.15g}")
     if more.get("minimum_events", 1) < 1:
         raise ValueError(f"{key}.minimum_events: expected 1 or more, got {more['minimum_events']}")
     if not isinstance(default, LatencyObjective):

@@ -83,6 +83,11 @@ def test_what_prometheus_takes_for_a_pattern_is_taken(text):
     promql_parser.parse(f"a{braces({'b': f'=~{text}'})}")
 
 
+def test_an_objective_of_many_nines_is_recorded_as_it_is():
+    rules = {rule.name: rule for rule in records_of(groups(parse_settings("objectives: {availability: {objective: 0.9999999}}")))}
+    assert rules["pool:llm_slo_objective:ratio"].expression.endswith(" + 0.9999999")
+
+
 def test_a_budget_over_a_window_that_burns_too_is_recorded_once():
     rules = [(rule.name, rule.labels) for rule in records_of(groups(parse_settings("budget_window: 3d")))]
     assert len(set(rules)) == len(rules)
@@ -145,6 +150,7 @@ def test_every_engine_that_is_read_is_known_here():
         ("selector: {pod: a}", "selector.pod: unknown key"),
         ("selector: {pool: '=~chat-('}", "selector.pool: 'chat-(' is no regular expression"),
         ("selector: {pool: '=~(?!test).*'}", "selector.pool: '(?!test).*' is no regular expression of Prometheus"),
+        ("objectives: {ttft: {objective: 0.9999999999}}", "objectives.ttft.objective: expected a share between 0 and 1"),
         ("exporter_job: ''", "exporter_job: expected a name, got an empty text"),
         ("alerts: {LLMPodStuk: off}", "alerts.LLMPodStuk: there is no such alert; did you mean 'LLMPodStuck'?"),
         ("alerts: {LLMPodStuck: {for: x}}", "alerts.LLMPodStuck.for: expected a whole number"),

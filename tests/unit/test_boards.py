@@ -251,3 +251,11 @@ def test_what_shards_hold_of_a_pool_is_added(board):
              if level in (Level.POOL, Level.CLUSTER) and row.additive and row.kind is Kind.GAUGE}  # fmt: skip
     shown = [target["expr"] for panel in queried(board) for target in panel["targets"]]
     assert not added & set(re.findall(r"max(?: by \([^)]*\) )?\((llm_\w+)", " ".join(shown)))
+
+
+def test_marks_of_an_exporters_alerts_ask_for_no_label_that_these_lack():
+    (marks,) = [one["expr"] for one in DRAWN["llm-exporter"]["annotations"]["list"] if one["name"] == "Alerts"]
+    ours = [rule for rule in alerts_of(GROUPS) if re.fullmatch("LLM(Exporter|Rules).*", rule.name)]
+    carried = set.intersection(*(set(rule.carried) for rule in ours)) | {"alertname", "alertstate"}
+    for selector, _ in selectors(parsed(marks)):
+        assert {match.name for match in selector.matchers.matchers} <= carried

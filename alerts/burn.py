@@ -42,7 +42,8 @@ def burn_groups(objective: Objective, settings: Settings) -> tuple[Group, Group]
         rules=(*records, *_stated(objective, settings), *(_alert(objective, pair, settings) for pair in settings.windows)),
         topic=_TOPIC,
     )
-    budget = (*_records(objective, settings.budget_window, settings), _left(objective, settings))
+    whole = () if settings.budget_window in windows else _records(objective, settings.budget_window, settings)
+    budget = (*whole, _left(objective, settings))
     return burn, Group(name=f"{name}_budget", level=Level.POOL, interval_seconds=300, rules=budget, topic=_TOPIC)
 
 
@@ -99,7 +100,7 @@ def _left(objective: Objective, settings: Settings) -> RecordingRule:
 def _stated(objective: Objective, settings: Settings) -> Iterator[RecordingRule]:
     """What was asked for, as series, so that boards draw the line that the rules judge by."""
     present = f"0 * {_series(objective, 'total', f'increase{_BASE}', settings.chosen(Level.POOL))}"
-    yield _record(objective, "objective", "ratio", f"{present} + {objective.objective:g}")
+    yield _record(objective, "objective", "ratio", f"{present} + {objective.objective:.9g}")
     if isinstance(objective, LatencyObjective):
         yield _record(objective, "bound", "seconds", f"{present} + {objective.bound_seconds:g}")
 

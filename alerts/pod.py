@@ -73,7 +73,7 @@ def _never(settings: Settings) -> AlertRule:
         severity=Severity.TICKET,
         pending_seconds=900,
         summary="A pod is listed and has never given a good sample.",
-        description=f"{_WHO} has been listed for 15 minutes or more and none of its pages could be read.",
+        description=f"{_WHO} has been listed for a while and none of its pages could be read.",
     )
 
 
@@ -128,7 +128,7 @@ def _queue(settings: Settings) -> AlertRule:
         severity=Severity.TICKET,
         pending_seconds=300,
         summary="Requests have queued in a pod for minutes.",
-        description=f"{_WHO} has {{{{ $value }}}} requests waiting, and more than {limit} for 5 minutes.",
+        description=f"{_WHO} has {{{{ $value }}}} requests waiting, and has had more than {limit} for a while.",
         told=Check(values=(Value(signal="requests_waiting"),), comparison=">", limit=limit),
     )
 

@@ -18,6 +18,20 @@ SCRAPE_LABELS = ("job", "instance", "shard")
 
 _WINDOW = re.compile(r"(\d+(ms|[smhdwy]))+|\$__(rate_interval|interval|range)")
 
+# Escapes and sets of characters, in which all else means nothing; then what Python knows and RE2, which Prometheus has, does not.
+_PLAIN = re.compile(r"\\[^1-9Z]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_NOT_RE2 = re.compile(r"\\[1-9Z]|\(\?(?:[=!>(#]|<[=!]|P=|[a-zL]*[axuL])|(?:[*+?]|\{\d+(?:,\d*)?\})\+")
+
+
+def check_pattern(text: str) -> None:
+    """ValueError for what is no regular expression of Prometheus."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression: {error}") from error
+    if found := _NOT_RE2.search(_PLAIN.sub("x", text)):
+        raise ValueError(f"{text!r} is no regular expression of Prometheus: it has no {found[0]!r}")
+
 
 def selector(name: str, level: Level, **matchers: str) -> str:
     """Instant selector of a gauge or info family. TypeError for what only grows."""

@@ -13,6 +13,7 @@ from alerts.durations import seconds_of
 from alerts.keys import SECTIONS, File, Override, Selector, Window
 from alerts.ladders import ENGINES, check_bound
 from alerts.model import alerts_of
+from alerts.promql import check_pattern
 from alerts.rules import GROUPS
 from alerts.slo import DEFAULTS, BurnWindow, Change, LatencyObjective, Objective, Settings, Thresholds
 from collector.naming import LEVEL_LABELS, find
@@ -97,8 +98,8 @@ def _given(struct: msgspec.Struct) -> dict[str, Any]:
 
 def _objective(key: str, default: Objective, given: Mapping[str, Any], engines: tuple[str, ...]) -> Objective:
     more = dict(given)
-    if "objective" in more and not 0 < more["objective"] < 1:
-        raise ValueError(f"{key}.objective: expected a share between 0 and 1 such as 0.99, got {more['objective']:g}")
+    if "objective" in more and not 0 < round(more["objective"], 9) < 1:  # the budget has nine places
+        raise ValueError(f"{key}.objective: expected a share between 0 and 1 such as 0.99, got {more['objective']:.15g}")
     if more.get("minimum_events", 1) < 1:
         raise ValueError(f"{key}.minimum_events: expected 1 or more, got {more['minimum_events']}")
     if not isinstance(default, LatencyObjective):
@@ -163,10 +164,7 @@ def _selector(selector: Selector) -> dict[str, str]:
     found = {label: text for label in LEVEL_LABELS[Level.POOL] if (text := getattr(selector, label))}
     for label, text in found.items():
         if text.startswith(("=~", "!~")):
-            try:
-                re.compile(text[2:])
-            except re.error as error:
-                raise ValueError(f"selector.{label}: {text[2:]!r} is no regular expression: {error}") from error
+            _at(f"selector.{label}", check_pattern, text[2:])
     return found
 
 

@@ -74,10 +74,10 @@ def _room(limits: Limits) -> Row:
     used = (
         _HERE.gauge("max", "adapters_running", "with work"),
         _HERE.gauge("max", "adapters_loaded", "loaded"),
-        _HERE.gauge("max", "adapters_max", "slots"),
+        _HERE.gauge("sum", "adapters_max", "slots"),
     )
     waiting = _HERE.gauge("max", "adapters_waiting", "adapters")
-    held = _HERE.gauge("max", "requests_waiting_by_reason", "deferred requests", reason="deferred")
+    held = _HERE.gauge("sum", "requests_waiting_by_reason", "deferred requests", reason="deferred")
     return Row(
         title="Room: do they fit",
         panels=(

@@ -62,7 +62,7 @@ def _columns(limits: Limits, level: Level, *described: str) -> tuple[Query, ...]
         ),
         Query(share_of("error_ratio", level, window=RATE_INTERVAL, **_CHOSEN), "Errors", "percentunit", limits.errors),
         Query(fold_of("max", "saturation_ratio", level, **_CHOSEN), "Saturation", "percentunit", limits.saturation, "green"),
-        Query(fold_of("max", "requests_waiting", level, **_CHOSEN), "Waiting", "short"),
+        Query(fold_of("sum", "requests_waiting", level, **_CHOSEN), "Waiting", "short"),
         Query(fold_of("max", "kv_cache_usage_ratio", level, **_CHOSEN), "KV cache", "percentunit", limits.kv_cache, "green"),
         Query(fold_of("max", "imbalance_ratio", level, **_CHOSEN), "Imbalance", "short", limits.imbalance, "green"),
         Query(fold_of("min", "reporting_ratio", level, **_CHOSEN), "Reporting", "percentunit", limits.reporting, "red"),
@@ -171,8 +171,8 @@ def _pods(limits: Limits) -> Row:
 
 
 def _inside() -> Row:
-    held = (*(_HERE.gauge("max", f"requests_{what}", what) for what in ("running", "waiting")),
-            _HERE.gauge("max", "requests_max", "limit"))  # fmt: skip
+    held = (*(_HERE.gauge("sum", f"requests_{what}", what) for what in ("running", "waiting")),
+            _HERE.gauge("sum", "requests_max", "limit"))  # fmt: skip
     refused = (_HERE.rate("rejected_requests", "rejected"), _HERE.rate("preemptions", "preempted"))
     hits = (_HERE.share("prefix_cache_hit_ratio", "in the engine"),)
     spread = (_HERE.gauge("max", "load_variation_ratio", "variation"), _HERE.gauge("max", "imbalance_ratio", "imbalance"))

@@ -181,5 +181,5 @@ def exporter(settings: Settings) -> Board:
             ),
         ),
         rows=(_now(limits), _reading(), _truth(), _sinks(limits), _cost(), how_to_read(_HOW_TO_READ, "exporter")),
-        annotations=(reloads(_CHOSEN), alerts(Level.CLUSTER, alertname="=~LLM(Exporter|Rules).*")),
+        annotations=(reloads(_CHOSEN), alerts(Level.EXPORTER, alertname="=~LLM(Exporter|Rules).*")),
     )

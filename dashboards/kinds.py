@@ -24,7 +24,6 @@ STATES = tuple(Named(at, name, color) for at, (name, color) in enumerate(STATE_C
 
 TO_POOL = Link(title="This pool", board="llm-pool")
 TO_POD = Link(title="This pod", board="llm-pod", level=Level.POD)
-TO_CLUSTER = Link(title="This cluster", board="llm-cluster", level=Level.CLUSTER)
 
 
 def number(
@@ -62,16 +61,18 @@ def states(scope: Scope, anchor: str, text: str, *, width: int = 6) -> Panel:
 def alerts(level: Level, **matchers: str) -> Annotation:
     """Where what an alert fires for began, of alerts that somebody has to act on.
 
+    Those of exporters are marked whatever is chosen: they are of no cluster, and some of no exporter that there is.
+
     One mark for each, at its own time, so that none is missed between the points of a long range. A mark from begin to end would
     lie over the graphs for hours, and one for every flap would fence them off: what returns within 15 minutes is not marked.
     """
-    chosen_ones = {"severity": "=~critical|warning", **matchers, **chosen(level)}
+    chosen_ones = {"severity": "=~critical|warning", **matchers, **({} if level is Level.EXPORTER else chosen(level))}
     began, firing = "ALERTS_FOR_STATE" + braces(chosen_ones), "ALERTS" + braces({"alertstate": "firing", **chosen_ones})
-    who = "cluster, namespace, pool, pod, alertname"  # the windows of a burn are one cause
+    who = "cluster, namespace, pool, pod, instance, alertname"  # the windows of a burn are one cause
     first = f"1000 * min by ({who}) ({began} and ignoring (alertstate) {firing})"
     expression = f"{first} unless on ({who}) changes({began}[15m]) > 0"
-    return Annotation(title="Alerts", expression=expression, color="red", heading="{{alertname}}",
-                      text="{{cluster}} {{namespace}}/{{pool}} {{pod}}", value_is_time=True)  # fmt: skip
+    text = "{{instance}}" if level is Level.EXPORTER else "{{cluster}} {{namespace}}/{{pool}} {{pod}}"
+    return Annotation(title="Alerts", expression=expression, color="red", heading="{{alertname}}", text=text, value_is_time=True)
 
 
 def restarts(level: Level) -> tuple[Annotation, Annotation]:

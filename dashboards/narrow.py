@@ -13,7 +13,7 @@ def narrowed(expression: str, matchers: Sequence[tuple[str, str]]) -> str:
     """The expression, or a variable's query, with the matchers in every selector."""
     if not matchers:
         return expression
-    added = braces(dict(matchers))[1:-1]
+    added = ", ".join(braces({label: text})[1:-1] for label, text in matchers)  # a label may have several
 
     def with_matchers(found: re.Match[str]) -> str:
         if found[1] is None:

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from alerts.promql import check_pattern
+
 _DURATION = re.compile(r"\d+[smhd]")
 _UID = re.compile(r"[A-Za-z0-9_-]{0,25}")
 _MATCHER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(=~|!~|!=|=)(.*)", re.DOTALL)
@@ -44,7 +46,7 @@ def matcher(text: str) -> tuple[str, str]:
     bare = value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
     if operator in ("=~", "!~"):
         try:
-            re.compile(bare)
-        except re.error as error:
+            check_pattern(bare)
+        except ValueError as error:
             raise ValueError(f"{text!r}: {error}") from None
     return label, operator + bare

@@ -101,8 +101,8 @@ def _latencies(limits: Limits) -> Row:
 
 
 def _load(limits: Limits) -> Row:
-    held = (*(_HERE.gauge("max", f"requests_{what}", what) for what in ("running", "waiting")),
-            _HERE.gauge("max", "requests_max", "limit"))  # fmt: skip
+    held = (*(_HERE.gauge("sum", f"requests_{what}", what) for what in ("running", "waiting")),
+            _HERE.gauge("sum", "requests_max", "limit"))  # fmt: skip
     kv_cache = (_HERE.gauge("max", "kv_cache_usage_ratio", "mean"), _HERE.gauge("max", "kv_cache_usage_max_ratio", "max"))
     full = "Mean over reporting pods of the larger of queue and KV cache over their limits. The line is full."
     heard = "Share of known pods behind all these numbers. When it falls, they understate the load."

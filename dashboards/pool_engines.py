@@ -17,12 +17,12 @@ def _time(title: str, name: str, text: str) -> Panel:
 
 def _stages() -> Row:
     reasons = _HERE.gauge(
-        "max", "requests_waiting_by_reason", "{{pool}} {{reason}}", by=("cluster", "namespace", "pool", "reason")
+        "sum", "requests_waiting_by_reason", "{{pool}} {{reason}}", by=("cluster", "namespace", "pool", "reason")
     )
     odd = (
-        _HERE.gauge("max", "requests_swapped", "swapped out"),
-        _HERE.gauge("max", "engines_asleep", "engines asleep"),
-        _HERE.gauge("max", "aborted_requests_estimate", "given up, estimate"),
+        _HERE.gauge("sum", "requests_swapped", "swapped out"),
+        _HERE.gauge("sum", "engines_asleep", "engines asleep"),
+        _HERE.gauge("sum", "aborted_requests_estimate", "given up, estimate"),
     )
     return Row(
         title="Inside the engines: where the time goes",
@@ -44,15 +44,15 @@ def _stages() -> Row:
 
 def _caches() -> Row:
     tokens = (
-        _HERE.gauge("max", "kv_cache_used_tokens", "used"),
-        _HERE.gauge("max", "kv_cache_capacity_tokens", "fit in"),
+        _HERE.gauge("sum", "kv_cache_used_tokens", "used"),
+        _HERE.gauge("sum", "kv_cache_capacity_tokens", "fit in"),
     )
     looked_up = (
         _HERE.rate("prompt_tokens", "taken in"),
         _HERE.rate("cached_prompt_tokens", "supplied by a cache"),
     )
     blocks = (
-        _HERE.gauge("max", "kv_cache_blocks", "blocks"),
+        _HERE.gauge("sum", "kv_cache_blocks", "blocks"),
         _HERE.gauge("max", "kv_cache_block_size_tokens", "tokens in a block"),
     )
     offloaded = (_HERE.rate("kv_offload_load_bytes", "brought back"), _HERE.rate("kv_offload_store_bytes", "moved out"))
@@ -108,7 +108,7 @@ def _speculation() -> Row:
 
 def _split() -> Row:
     by = ("cluster", "namespace", "pool", "queue")
-    queues = _HERE.gauge("max", "disaggregation_queue_requests", "{{queue}}", by=by)
+    queues = _HERE.gauge("sum", "disaggregation_queue_requests", "{{queue}}", by=by)
     return Row(
         title="Prefill and decode apart",
         collapsed=True,

@@ -60,7 +60,7 @@ class Scope:
         return chosen(self.level)
 
     def gauge(self, how: str, name: str, legend: str = "", by: By = None, **matchers: str) -> Query:
-        """A gauge. `how` folds what several exporters may say of the same thing for a moment."""
+        """A gauge. `how` folds what several exporters say: of a pod the same for a moment, of pools and clusters their parts."""
         expression = fold_of(how, name, self.level, by=self._kept(by), **self.chosen, **matchers)
         return Query(expression, self._legend(legend, by))
 

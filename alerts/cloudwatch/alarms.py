@@ -26,6 +26,9 @@ HEARTBEAT_PERIODS = 3
 _SUPPRESSOR_WAIT_SECONDS = 120
 _SUPPRESSOR_EXTENSION_SECONDS = 120
 
+_LONGEST_SECONDS = 86_400
+"""All periods that an alarm looks at, by AWS's documentation; of periods of an hour and more, a week."""
+
 _LEVELS = (Level.CLUSTER, Level.POOL)
 _NO_METRIC = {
     Level.POD: "pods come and go, and an alarm watches metrics that it names",
@@ -58,7 +61,9 @@ def alarms(subjects: Iterable[Subject], placing: Placing) -> list[Alarm]:
 def left_out(placing: Placing) -> list[LeftOut]:
     """Alerts that have no alarm on classic metrics, each with its reason."""
     return [
-        LeftOut(alert="/".join(words(rule)), reason=reason) for rule in _rules(placing) if (reason := _missing(rule, placing))
+        LeftOut(alert="/".join(words(rule, placing.settings)), reason=reason)
+        for rule in _rules(placing)
+        if (reason := _missing(rule, placing))
     ]
 
 
@@ -93,8 +98,14 @@ def _told(rule: AlertRule, subject: Subject, placing: Placing) -> tuple[Conditio
     if rule.told is None:
         raise CannotTell("it needs PromQL")
     if isinstance(rule.told, Burn):
-        return burn(rule.told, subject, placing.namespace)
-    return (check(rule.told, subject, placing.namespace),)
+        conditions: tuple[Condition, ...] = burn(rule.told, subject, placing.namespace)
+    else:
+        conditions = (check(rule.told, subject, placing.namespace),)
+    for condition in conditions:
+        seconds = _periods(rule, condition)[1] * condition.period_seconds
+        if seconds > _LONGEST_SECONDS * (7 if condition.period_seconds >= 3600 else 1):
+            raise CannotTell(f"it waits for {seconds // 3600} h; an alarm looks back a day at most")
+    return conditions
 
 
 def _heartbeat(cluster: Subject, namespace: str) -> Condition:
@@ -182,11 +193,11 @@ def _away(subject: Subject, hiding: Sequence[str], placing: Placing) -> Alarm:
 
 
 def _name(alert: _Alert, placing: Placing) -> str:
-    return placing.name(*words(alert.rule), *alert.subject.values)
+    return placing.name(*words(alert.rule, placing.settings), *alert.subject.values)
 
 
 def _condition_name(alert: _Alert, condition: Condition, placing: Placing) -> str:
-    return placing.name(*words(alert.rule), *alert.subject.values, f"if {condition.part}".strip())
+    return placing.name(*words(alert.rule, placing.settings), *alert.subject.values, f"if {condition.part}".strip())
 
 
 def _away_name(subject: Subject, placing: Placing) -> str:

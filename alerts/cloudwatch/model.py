@@ -108,9 +108,13 @@ class LeftOut:
     reason: str
 
 
-def words(rule: AlertRule) -> tuple[str, ...]:
-    """An alert's name, and where several have it the long window that tells them apart."""
-    return (rule.name, *((rule.told.window.long,) if isinstance(rule.told, Burn) else ()))
+def words(rule: AlertRule, settings: Settings = DEFAULTS) -> tuple[str, ...]:
+    """An alert's name, and where several have it the windows that tell them apart: the long one, if no other has it, alone."""
+    if not isinstance(rule.told, Burn):
+        return (rule.name,)
+    window = rule.told.window
+    lone = sum(one.long == window.long for one in settings.windows) == 1
+    return rule.name, window.long if lone else f"{window.long}-{window.short}"
 
 
 def _matches(text: str, value: str) -> bool:

@@ -18,12 +18,15 @@ from alerts.rules import groups
 LONGEST_QUERY = 10_000
 LONGEST_PENDING_SECONDS = 86_400
 
-_RECORDED = re.compile(r"(?<![\w:])([a-z]+:\w+:\w+)(\{[^{}]*\})?(\[\w+\])?")
-_FIRST = re.compile(r"(\w+ by \([^()]*\)) \((llm_\w+(?:\{[^{}]*\})?)\)")
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_BRACES = rf'\{{(?:[^{{}}"]|{_TEXT})*\}}'
+# Strings are skipped whole: a pattern may have braces of its own.
+_RECORDED = re.compile(rf"{_TEXT}|(?<![\w:])([a-z]+:\w+:\w+)({_BRACES})?(\[\w+\])?")
+_FIRST = re.compile(rf"(\w+ by \([^()]*\)) \((llm_\w+(?:{_BRACES})?)\)")
 _EQUALS = re.compile(r'(\w+)="([^"]*)"')
 # What Prometheus says of its own scraping and alerting, and the labels that it gives to what it scrapes.
 _OF_PROMETHEUS = re.compile(r"(?<![\w:])(up|ALERTS\w*|scrape_\w+|prometheus_\w+|job|instance)(?![\w:])")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(_TEXT)
 
 Records = Mapping[str, list[tuple[RecordingRule, Group]]]
 
@@ -42,7 +45,7 @@ def promql_alarms(placing: Placing) -> tuple[list[Alarm], list[LeftOut]]:
             try:
                 made.append(_alarm(alert, group, _query(alert, records, placing), placing))
             except CannotTell as error:
-                left.append(LeftOut(alert="/".join(words(alert)), reason=str(error)))
+                left.append(LeftOut(alert="/".join(words(alert, placing.settings)), reason=str(error)))
     return made, left
 
 
@@ -56,6 +59,8 @@ def _query(rule: AlertRule, records: Records, placing: Placing) -> str:
         raise CannotTell("a query has to name a metric")
     if len(query) > LONGEST_QUERY:
         raise CannotTell(f"its query has {len(query)} characters, at most {LONGEST_QUERY}")
+    if max(rule.pending_seconds, rule.keep_firing_seconds) > LONGEST_PENDING_SECONDS:
+        raise CannotTell("it waits for more than a day")
     return query
 
 
@@ -63,6 +68,8 @@ def _inlined(expression: str, records: Records, within: tuple[str, ...]) -> str:
     """The expression with what recorded series are recorded from in their place."""
 
     def instead(found: re.Match[str]) -> str:
+        if not found[1]:
+            return found[0]
         name, braces, window = found[1], found[2] or "", found[3] or ""
         rule, group = _record(name, dict(_EQUALS.findall(braces)), records)
         if name in within:
@@ -93,7 +100,7 @@ def _record(name: str, matchers: Mapping[str, str], records: Records) -> tuple[R
 
 
 def _alarm(rule: AlertRule, group: Group, query: str, placing: Placing) -> Alarm:
-    name = placing.name("promql", *words(rule))
+    name = placing.name("promql", *words(rule, placing.settings))
     request: dict[str, Any] = {
         "AlarmName": name,
         "AlarmDescription": f"{rule.summary} {placing.runbook}#{rule.anchor}"[:LONGEST_DESCRIPTION],

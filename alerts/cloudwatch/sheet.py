@@ -39,6 +39,8 @@ class Sheet:
         """Metrics of PutMetricAlarm. CannotTell where there are too many, or the period is too long."""
         if len(self._asked) > MOST_METRICS:
             raise CannotTell(f"it reads {len(self._asked)} metrics, an alarm at most {MOST_METRICS}")
+        if self.period_seconds % PERIOD_SECONDS:
+            raise CannotTell(f"it looks back {self.period_seconds} s; a period is whole minutes")
         if self.period_seconds > LONGEST_PERIOD_SECONDS:
             raise CannotTell(f"it looks back {self.period_seconds // 3600} h; a period is a day at most")
         shown = {"Id": "e1", "Expression": expression, "Label": label, "ReturnData": True}

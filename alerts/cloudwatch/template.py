@@ -33,7 +33,7 @@ Template = dict[str, Any]
 
 
 def templates(settings: Settings = DEFAULTS) -> dict[str, Template]:
-    """Every template by name. Those of a pool name alarms of its cluster, which has to be there before."""
+    """Every template that has an alarm, by name. Those of a pool name alarms of its cluster, which has to be there before."""
     placing = Placing(
         settings=settings, prefix="${Prefix}", namespace="${MetricNamespace}", actions={s: (t,) for s, t in _TOPICS.items()}
     )
@@ -42,12 +42,13 @@ def templates(settings: Settings = DEFAULTS) -> dict[str, Template]:
     of_pool = [alarm for alarm in of_subject["pool"] if alarm.name not in clusters]
     budgets = [alarm for alarm in of_pool if _BUDGET in alarm.name]
     rest = [alarm for alarm in of_pool if _BUDGET not in alarm.name]
-    return {
+    made = {
         "cluster": _template("Alarms of one cluster of LLM pools.", of_subject["cluster"]),
         "pool": _template("Alarms of one LLM pool; first the stack of its cluster.", rest),
         **_by_severity("pool-budgets", "Alarms of one LLM pool's error budgets; first the stack of the pool", budgets),
         **_by_severity("promql", "Alarms of all LLM pools on metrics that came over OTLP", promql_alarms(placing)[0]),
     }
+    return {name: template for name, template in made.items() if template["Resources"]}  # no stack may be empty
 
 
 def _by_severity(name: str, description: str, made: Sequence[Alarm]) -> dict[str, Template]:

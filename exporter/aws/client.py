@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 ATTEMPTS = 6
-_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d+")
+REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d+")
 
 
 class AwsError(Exception):
@@ -27,7 +27,7 @@ def region_of(region: str, profile: str) -> str:
     found = found or os.environ.get("AWS_REGION")  # which this SDK, unlike others, does not read
     if not found:
         raise AwsError("no region: give --region, or set AWS_REGION or a profile that has one", wrong_usage=True)
-    if not _REGION.fullmatch(found):
+    if not REGION.fullmatch(found):
         raise AwsError(f"{found!r} is no AWS region such as us-east-1", wrong_usage=True)
     return str(found)
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from collector.naming import CLOUDWATCH_NAMESPACE
+from exporter.aws.client import REGION
 
 _ARN = re.compile(r"arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:\d{12}:\S+")
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -21,6 +22,13 @@ def arns(context: click.Context, parameter: click.Parameter, values: tuple[str, 
         if not _ARN.fullmatch(value):
             raise click.BadParameter(f"{value!r} is no ARN such as arn:aws:sns:us-east-1:123456789012:topic")
     return values
+
+
+def region(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Callback of an option that takes a region, where no account is asked."""
+    if not REGION.fullmatch(value):
+        raise click.BadParameter(f"{value!r} is no AWS region such as us-east-1")
+    return value
 
 
 def _prefix(context: click.Context, parameter: click.Parameter, value: str) -> str:

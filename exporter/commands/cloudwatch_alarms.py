@@ -57,7 +57,7 @@ def alarms(action: str, pools: tuple[str, ...], clusters: tuple[str, ...], promq
         if action == "print":
             print_json([{"operation": str(alarm.kind), "request": alarm.request} for alarm in made])
         else:
-            _put(made, placing, prune, where)
+            _put(made, placing, promql, prune, where)
 
 
 def _placing(
@@ -110,7 +110,7 @@ def _by_reason(left: "Sequence[LeftOut]") -> dict[str, list[str]]:
 
 
 def _found(placing: "Placing", where: dict[str, str]) -> "list[Subject]":
-    """Pools that send metrics now and that the settings' selector lets through."""
+    """Pools that send metrics now and that the settings' selector lets through; one that no alarm can name is said."""
     from alerts.cloudwatch.model import Subject
     from collector.naming import LEVEL_LABELS, cloudwatch_name
     from collector.signals import Level
@@ -119,14 +119,22 @@ def _found(placing: "Placing", where: dict[str, str]) -> "list[Subject]":
 
     labels = LEVEL_LABELS[Level.POOL]
     found = sent(open_client(**where), placing.namespace, cloudwatch_name("reporting_ratio", Level.POOL), labels)
-    pools = [pool for pool in (Subject(Level.POOL, values) for values in found) if placing.speaks_of(pool)]
+    pools = []
+    for values in found:
+        try:
+            pool = Subject(Level.POOL, values)
+        except ValueError as error:
+            click.echo(f"no alarms for {'/'.join(values)!r}: {error}", err=True)
+            continue
+        if placing.speaks_of(pool):
+            pools.append(pool)
     if not pools:
         where_to = f"sent metrics into {placing.namespace} within three hours: name some by --pool"
         raise AwsError(f"no pool that the settings speak of {where_to}", wrong_usage=True)
     return pools
 
 
-def _put(made: "Sequence[Alarm]", placing: "Placing", prune: bool, where: dict[str, str]) -> None:
+def _put(made: "Sequence[Alarm]", placing: "Placing", promql: bool, prune: bool, where: dict[str, str]) -> None:
     from alerts.cloudwatch.model import MANAGED_BY
     from exporter.aws.alarms import delete_alarms, ours, put_alarms
     from exporter.aws.client import open_client
@@ -135,8 +143,10 @@ def _put(made: "Sequence[Alarm]", placing: "Placing", prune: bool, where: dict[s
     for name, what in put_alarms(client, made, placing.prefix, MANAGED_BY):
         click.echo(f"{what} {name}")
     if prune:
-        wanted = {alarm.name for alarm in made}
-        for name in delete_alarms(client, [one for one in ours(client, placing.prefix, MANAGED_BY) if one.name not in wanted]):
+        # Alarms of the other door were not described here, which is no reason to delete them.
+        wanted, queried = {alarm.name for alarm in made}, placing.name("promql", "")
+        there = (one for one in ours(client, placing.prefix, MANAGED_BY) if one.name.startswith(queried) is promql)
+        for name in delete_alarms(client, [one for one in there if one.name not in wanted]):
             click.echo(f"deleted {name}")
 
 
@@ -149,7 +159,10 @@ def _delete(placing: "Placing", subjects: "Sequence[Subject]", promql: bool, whe
     client = open_client(**where)
     there = ours(client, placing.prefix, MANAGED_BY)
     if subjects or promql:
-        named = {alarm.name for alarm in _made(placing, subjects, promql)[0]}
+        # Alarms of a cluster are those of all its pools: they stay unless it is named itself.
+        above = [subject.cluster for subject in subjects if subject.cluster not in subjects]
+        kept = {alarm.name for alarm in _made(placing, above, promql=False)[0]}
+        named = {alarm.name for alarm in _made(placing, subjects, promql)[0]} - kept
         there = [one for one in there if one.name in named]
     for name in delete_alarms(client, there):
         click.echo(f"deleted {name}")

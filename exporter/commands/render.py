@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from collector.naming import CLOUDWATCH_NAMESPACE
+from exporter.commands.account import NAMESPACE, region
 from exporter.commands.options import OUT
 from exporter.commands.result import report
 from exporter.commands.rules import RULES, read_settings
@@ -72,8 +72,8 @@ def render_alerts(out: Path, path: Path | None, grafana_url: str, runbook_url: s
 
 @render.command("cloudwatch-dashboards")
 @OUT
-@click.option("--region", default="us-east-1", show_default=True, help="AWS region of the metrics.")
-@click.option("--namespace", default=CLOUDWATCH_NAMESPACE, show_default=True, help="CloudWatch namespace of the metrics.")
+@click.option("--region", default="us-east-1", show_default=True, callback=region, help="AWS region of the metrics.")
+@NAMESPACE
 @RULES
 def render_cloudwatch_dashboards(out: Path, region: str, namespace: str, path: Path | None) -> None:
     """Write CloudWatch dashboard bodies, and Grafana boards that read CloudWatch."""

@@ -40,6 +40,8 @@ def test_the_version_is_a_result() -> None:
         (), ("fly",), ("once",), ("serve",), ("once", "--config"), ("once", "--config", "x", "--output", "xml"),
         ("check-config",),
         ("check-config", "a", "b"), ("serve", "--config", "x", "--role", "king"), ("--nonsense",),
+        ("render", "cloudwatch-dashboards", "--out", "x", "--region", "moon"),
+        ("render", "cloudwatch-dashboards", "--out", "x", "--namespace", "it's"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_code_2_and_said_on_stderr(arguments: tuple[str, ...]) -> None:

@@ -319,7 +319,7 @@ async def test_head_has_no_body_and_requests_in_a_row_are_answered_in_order() ->
         asked = [b"GET /picker HTTP/1.1\r\n\r\n", b"GET /healthz HTTP/1.1\r\n\r\n"]
         many = await talk(sidecar, b"".join(asked) + b"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n")
         assert re.findall(rb"HTTP/1\.1 (\d+)", many) == [b"200", b"200", b"404"]
-        assert many.index(b"vllm:") < many.index(b"ok\n") < many.index(b"404")
+        assert many.index(b"vllm:") < many.index(b"\r\n\r\nok\n") < many.index(b"HTTP/1.1 404")
 
 
 async def test_a_thousand_pollers_half_open_sockets_and_slow_readers_leave_the_others_fresh(

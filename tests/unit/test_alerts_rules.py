@@ -254,3 +254,12 @@ def test_an_alert_is_seen_to_fire_and_before_and_after_it_not_to(name):
 def test_the_search_for_verdicts_knows_one_that_does_not_resolve():
     assert ("LLMFleetWatchdog", True) in {(name, fires) for name, _, fires in verdicts()}
     assert ("LLMFleetWatchdog", False) not in {(name, fires) for name, _, fires in verdicts()}
+
+
+def test_no_text_says_how_long_an_alert_waited():
+    """Users set `for`, and the text would go on saying what ships. What is counted over a window may be said."""
+    for rule in ALERTS:
+        spoken = {
+            seconds_of(f"{count}{unit}") for count, unit in re.findall(r"(?:for|listed for) (\d+) (m)inutes", rule.description)
+        }
+        assert rule.pending_seconds not in spoken, rule.name

@@ -4,10 +4,12 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
+import promql_parser
 import pytest
 
 from alerts.ladders import ENGINES, exact_bounds
 from alerts.model import alerts_of, records_of
+from alerts.promql import braces, check_pattern
 from alerts.rules import groups
 from alerts.settings import SettingsError, load_settings, parse_settings
 from alerts.slo import DEFAULTS, Severity
@@ -71,6 +73,31 @@ def test_settings_reach_the_rules():
     assert not [name for name, _ in records if "30d" in name]
 
 
+@pytest.mark.parametrize("text", ["a++", "a{2}+", "(?=a)", "(?<!a)b", r"(a)\1", "(?P<n>a)(?P=n)", "(?>a)", r"a\Z", "(?x)a"])
+def test_what_only_python_takes_for_a_pattern_is_refused(text):
+    with pytest.raises(ValueError, match="is no regular expression of Prometheus"):
+        check_pattern(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a*?", "[*+]+", r"a*\.+", r"\(?=a", "(?i)a", "(?P<n>a)", "(?:a|b){2,3}?", "[]+]+", "chat-[0-9]{2}"]
+)
+def test_what_prometheus_takes_for_a_pattern_is_taken(text):
+    check_pattern(text)
+    promql_parser.parse(f"a{braces({'b': f'=~{text}'})}")
+
+
+def test_an_objective_of_many_nines_is_recorded_as_it_is():
+    rules = {rule.name: rule for rule in records_of(groups(parse_settings("objectives: {availability: {objective: 0.9999999}}")))}
+    assert rules["pool:llm_slo_objective:ratio"].expression.endswith(" + 0.9999999")
+
+
+def test_a_budget_over_a_window_that_burns_too_is_recorded_once():
+    rules = [(rule.name, rule.labels) for rule in records_of(groups(parse_settings("budget_window: 3d")))]
+    assert len(set(rules)) == len(rules)
+    assert ("pool:llm_slo_error:ratio3d", (("slo", "ttft"),)) in rules
+
+
 def test_bounds_that_are_exact_on_engines_together():
     assert exact_bounds("time_to_first_token_seconds", ("vllm", "sglang")) == (0.1, 1.0, 10.0, 20.0, 40.0, 80.0)
     assert exact_bounds("inter_token_latency_seconds", ("vllm", "sglang", "tgi")) == (0.01, 0.025, 0.1, 0.2, 0.4, 1.0)
@@ -126,6 +153,8 @@ def test_every_engine_that_is_read_is_known_here():
         ("thresholds: {slow_read_seconds: 3}", "thresholds.slow_read_seconds: expected one of 0.001, 0.0025"),
         ("selector: {pod: a}", "selector.pod: unknown key"),
         ("selector: {pool: '=~chat-('}", "selector.pool: 'chat-(' is no regular expression"),
+        ("selector: {pool: '=~(?!test).*'}", "selector.pool: '(?!test).*' is no regular expression of Prometheus"),
+        ("objectives: {ttft: {objective: 0.9999999999}}", "objectives.ttft.objective: expected a share between 0 and 1"),
         ("exporter_job: ''", "exporter_job: expected a name, got an empty text"),
         ("alerts: {LLMPodStuk: off}", "alerts.LLMPodStuk: there is no such alert; did you mean 'LLMPodStuck'?"),
         ("alerts: {LLMPodStuck: {for: x}}", "alerts.LLMPodStuck.for: expected a whole number"),

@@ -73,6 +73,12 @@ def test_selectors_are_found_and_words_in_strings_left_alone(expression, expecte
     assert narrowed(expression, [("env", "x")]) == expected
 
 
+def test_all_matchers_of_one_label_hold():
+    assert narrowed("llm_pool_pods", [("env", "=~prod.*"), ("env", "!=prod-test")]) == (
+        'llm_pool_pods{env=~"prod.*", env!="prod-test"}'
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -91,7 +97,7 @@ def test_matchers_are_read_as_promql_writes_them(text, expected):
     promql_parser.parse(narrowed("llm_pool_pods", [matcher(text)]))
 
 
-@pytest.mark.parametrize("text", ["", "env", "=prod", "env prod", "1env=x", "env-x=y", "env=~(", "env>3"])
+@pytest.mark.parametrize("text", ["", "env", "=prod", "env prod", "1env=x", "env-x=y", "env=~(", "env=~(?!a)", "env>3"])
 def test_what_is_no_matcher_is_refused_by_name(text):
     with pytest.raises(ValueError, match=re.escape(repr(text))):
         matcher(text)

@@ -11,7 +11,8 @@ from grafanalib import core
 from alerts.model import alerts_of
 from alerts.rules import GROUPS
 from alerts.slo import THRESHOLDS, TTFT
-from collector.naming import LEVEL_LABELS
+from collector.naming import LEVEL_LABELS, families, prometheus_name
+from collector.signals import Kind, Level
 from dashboards.boards import BOARDS
 from dashboards.draw import drawn
 from dashboards.mend import mended
@@ -241,3 +242,20 @@ def test_mending_covers_what_the_pool_board_does_not_use():
     assert table["fieldConfig"]["defaults"]["mappings"] == [{"type": "special"}]
     assert "displayMode" not in table["fieldConfig"]["defaults"]["custom"]
     assert [panel["id"] for panel in (row, *row["panels"])] == [5, 6]
+
+
+@boards
+def test_what_shards_hold_of_a_pool_is_added(board):
+    """Shards read different pods of one pool: of what adds up, the highest is not the pool's."""
+    added = {prometheus_name(row, level) for row, level in families()
+             if level in (Level.POOL, Level.CLUSTER) and row.additive and row.kind is Kind.GAUGE}  # fmt: skip
+    shown = [target["expr"] for panel in queried(board) for target in panel["targets"]]
+    assert not added & set(re.findall(r"max(?: by \([^)]*\) )?\((llm_\w+)", " ".join(shown)))
+
+
+def test_marks_of_an_exporters_alerts_ask_for_no_label_that_these_lack():
+    (marks,) = [one["expr"] for one in DRAWN["llm-exporter"]["annotations"]["list"] if one["name"] == "Alerts"]
+    ours = [rule for rule in alerts_of(GROUPS) if re.fullmatch("LLM(Exporter|Rules).*", rule.name)]
+    carried = set.intersection(*(set(rule.carried) for rule in ours)) | {"alertname", "alertstate"}
+    for selector, _ in selectors(parsed(marks)):
+        assert {match.name for match in selector.matchers.matchers} <= carried

@@ -205,6 +205,37 @@ def command(account, monkeypatch, *arguments):
     return CliRunner().invoke(main, ["cloudwatch", *arguments, "--region", "us-east-1"])
 
 
+def test_deleting_a_pool_leaves_its_cluster_to_the_other_pools(account, monkeypatch):
+    one, other, cluster = (("--pool", "e/s/one"), ("--pool", "e/s/other"), ("--cluster", "e"))
+    command(account, monkeypatch, "alarms", "--put", *other)
+    before = set(account.alarms)
+    command(account, monkeypatch, "alarms", "--put", *one, *other)
+    done = command(account, monkeypatch, "alarms", "--delete", *one)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert set(account.alarms) == before
+    assert command(account, monkeypatch, "alarms", "--delete", *other, *cluster).exit_code == 0
+    assert not account.alarms
+
+
+def test_pruning_leaves_the_alarms_of_the_other_door(account, monkeypatch):
+    put(account)
+    for chosen in (("--promql",), ("--pool", "prod-east/serving/llama-70b")):
+        assert command(account, monkeypatch, "alarms", "--put", "--prune", *chosen).exit_code == 0
+        assert set(account.alarms) == {alarm.name for alarm in MADE}
+
+
+def test_a_pool_that_no_alarm_can_name_is_said_and_the_others_get_theirs(account, monkeypatch):
+    labels = ("cluster", "namespace", "pool")
+    account.metrics = [
+        {"Dimensions": [{"Name": name, "Value": value} for name, value in zip(labels, ("e", "s", pool), strict=True)]}
+        for pool in ('a"b', "llama")
+    ]
+    done = command(account, monkeypatch, "alarms", "--put")
+    assert done.exit_code == 0, done.output
+    assert "no alarms for 'e/s/a\"b': 'a\"b' cannot stand in the name of an alarm" in done.stderr
+    assert "llm-fleet/LLMPoolSaturated/e/s/llama" in account.alarms
+
+
 def test_a_complaint_about_a_dashboard_ends_the_command_with_one(account, monkeypatch):
     account.messages = [{"DataPath": "/widgets/3", "Message": "is odd"}]
     done = command(account, monkeypatch, "dashboards", "--put", "--board", "llm-fleet-pool")

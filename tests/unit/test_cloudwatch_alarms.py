@@ -191,6 +191,29 @@ def test_every_number_comes_from_the_settings():
     assert not [name for name in made if "Imbalanced" in name or "ITL" in name or "/1h/" in name]
 
 
+def test_windows_that_differ_in_the_short_one_alone_have_alarms_of_their_own():
+    windows = (BurnWindow("1h", "5m", 14.4, Severity.PAGE, 120), BurnWindow("1h", "30m", 2, Severity.TICKET, 900))
+    placing = replace(PLACING, settings=replace(DEFAULTS, windows=windows))
+    for made in (alarms([POOL], placing), promql_alarms(placing)[0]):
+        names = [alarm.name for alarm in made]
+        assert len(set(names)) == len(names)
+        assert {name.split("/")[-4 if "/promql/" not in name else -1] for name in names if "TTFT" in name} >= {"1h-5m", "1h-30m"}
+
+
+@pytest.mark.parametrize(("changed", "alert"), [
+    ({"changes": {"LLMPoolSaturated": Change(pending_seconds=2 * 86_400)}}, "LLMPoolSaturated"),
+    ({"changes": {"LLMPoolSaturated": Change(keep_firing_seconds=2 * 86_400)}}, "LLMPoolSaturated"),
+    ({"windows": (BurnWindow("1h", "90s", 14.4, Severity.PAGE, 120),)}, "LLMPoolTTFTBudgetBurn/1h"),
+])  # fmt: skip
+def test_what_aws_would_refuse_is_left_out_with_the_reason(changed, alert):
+    placing = replace(PLACING, settings=replace(DEFAULTS, **changed))
+    queried, left = promql_alarms(placing)
+    made = alarms([POOL], placing)
+    assert not [found for alarm in made + queried for found in complaints(alarm.kind.value, alarm.request)]
+    assert alert in {one.alert for one in left_out(placing)}
+    assert (alert in {one.alert for one in left}) is ("changes" in changed)
+
+
 def test_another_namespace_and_prefix_are_used_throughout():
     made = alarms([POOL], Placing(prefix="team-a", namespace="Team A"))
     assert all(alarm.name.startswith("team-a/") for alarm in made)
@@ -277,6 +300,16 @@ def test_promql_alarms_read_raw_series_alone():
         assert selectors
         assert not [node.name for node in selectors if ":" in node.name or not node.name.startswith("llm_")]
         assert len(query) <= 10_000
+
+
+@pytest.mark.parametrize("pool", ["=~chat-[0-9]{2}", '=~a"b{1,2}', "pool:x:y", "=~}.*{"])
+def test_promql_alarms_take_any_selector(pool):
+    made, left = promql_alarms(replace(PLACING, settings=replace(DEFAULTS, selector={"pool": pool})))
+    assert {one.alert for one in left} == {one.alert for one in NOT_QUERIED}
+    for alarm in made:
+        query = alarm.request["EvaluationCriteria"]["PromQLCriteria"]["Query"]
+        selectors = [node for node in descend(promql_parser.parse(query)) if isinstance(node, promql_parser.VectorSelector)]
+        assert all(node.name.startswith("llm_") for node in selectors)
 
 
 def test_promql_alarms_wait_as_the_rules_do():

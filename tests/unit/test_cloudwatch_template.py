@@ -1,6 +1,7 @@
 """CloudFormation templates: filled in, they are the very alarms that the command puts."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from alerts.cloudwatch.model import Kind, Placing, Subject
 from alerts.cloudwatch.promql import promql_alarms
 from alerts.cloudwatch.render import write
 from alerts.cloudwatch.template import LONGEST_TEMPLATE, templates
-from alerts.slo import Severity
+from alerts.slo import DEFAULTS, BurnWindow, Severity
 from collector.signals import Level
 
 ROOT = Path(__file__).parents[2]
@@ -101,3 +102,10 @@ def test_committed_templates_are_what_the_rules_say_and_short_enough(tmp_path):
         assert len(read["Resources"]) <= 500
         assert len(read["Parameters"]) <= 200
         assert len(read["Description"]) <= 1024
+
+
+def test_what_no_alert_is_in_has_no_template():
+    made = templates(replace(DEFAULTS, windows=(BurnWindow("1h", "5m", 14.4, Severity.PAGE, 120),)))
+    assert "pool-budgets-critical" in made
+    assert "pool-budgets-warning" not in made
+    assert all(template["Resources"] for template in made.values())

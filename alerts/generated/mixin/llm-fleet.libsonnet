@@ -624,7 +624,7 @@
         },
         "annotations": {
           "summary": "A pod is listed and has never given a good sample.",
-          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} has been listed for 15 minutes or more and none of its pages could be read.",
+          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} has been listed for a while and none of its pages could be read.",
           "runbook_url": "alerts/runbook.md#llmpodneverreported",
           "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
         }
@@ -684,7 +684,7 @@
         },
         "annotations": {
           "summary": "Requests have queued in a pod for minutes.",
-          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} has {{ $value }} requests waiting, and more than 20 for 5 minutes.",
+          "description": "{{ $labels.namespace }}/{{ $labels.pod }} of pool {{ $labels.pool }} in {{ $labels.cluster }} has {{ $value }} requests waiting, and has had more than 20 for a while.",
           "runbook_url": "alerts/runbook.md#llmpodqueuelong",
           "dashboard_url": "/d/llm-pod?var-cluster={{ $labels.cluster | urlquery }}&var-namespace={{ $labels.namespace | urlquery }}&var-pool={{ $labels.pool | urlquery }}&var-pod={{ $labels.pod | urlquery }}"
         }

@@ -11,6 +11,7 @@ from typing import Any
 import boto3
 import pytest
 import requests
+from botocore.exceptions import ClientError
 
 from collector.clock import SystemClock
 from collector.signals import Level
@@ -195,6 +196,24 @@ def test_an_answer_that_is_not_about_the_data_refuses_none(status: int) -> None:
         batch = Batch(SystemClock().now().wall, [pack([{"MetricName": "m", "Value": 1.0}])])
         with pytest.raises(Unsent, match="unavailable") as failed:
             Sender(settings(url), SystemClock())(batch)
+    assert failed.value.again
+    assert not batch.rejected
+
+
+@pytest.mark.parametrize(
+    ("code", "operation", "reason"),
+    [("InvalidIdentityToken", "AssumeRoleWithWebIdentity", "credentials"), ("AccessDeniedException", "PutMetricData", "denied")],
+)
+def test_a_400_that_is_not_about_the_data_costs_none(code: str, operation: str, reason: str) -> None:
+    """IRSA without its OIDC provider: STS answers so. And the API reference's status for a missing permission is 400."""
+
+    class Client:
+        def put_metric_data(self, **_: Any) -> None:
+            raise ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}, operation)
+
+    batch = Batch(SystemClock().now().wall, [pack([{"MetricName": "m", "Value": 1.0}])])
+    with pytest.raises(Unsent, match=reason) as failed:
+        Sender(settings("http://127.0.0.1:9"), SystemClock(), make=lambda _: Client())(batch)
     assert failed.value.again
     assert not batch.rejected
 

@@ -41,9 +41,13 @@ THROTTLES = frozenset({"Throttling", "ThrottlingException", "RequestLimitExceede
 STALE_CREDENTIALS = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "UnrecognizedClientException",
                                "InvalidClientTokenId", "InvalidSignatureException", "SignatureDoesNotMatch",
                                "RequestTimeTooSkewed", "AuthFailure", "MissingAuthenticationToken"})  # fmt: skip
+DENIALS = frozenset({"AccessDenied", "AccessDeniedException", "NotAuthorized", "OptInRequired", "UnauthorizedOperation"})
+"""By their name, since the reference gives some of them the status of bad data, 400."""
+
 MOST_REFUSALS = 64
 """Refused requests while the bad data of one batch are sought by halves; beyond it what is left counts as refused."""
 
+_PUT = "PutMetricData"
 _SAID_CHARACTERS = 300
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 15.0
 
@@ -142,11 +146,12 @@ class Sender:
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         if code in THROTTLES or status == 429:
             return Unsent("throttled", str(error))
-        if code in STALE_CREDENTIALS:
-            # A new client reads files and environment anew.
+        if code in STALE_CREDENTIALS or error.operation_name != _PUT:
+            # Refused by whom the credentials are fetched from, which says nothing of the data; or they are old. A new client
+            # reads files and environment anew.
             self._client = None
             return Unsent("credentials", str(error))
-        if status in (401, 403):
+        if code in DENIALS or status in (401, 403):
             return Unsent("denied", str(error))
         if status in (400, 413):
             return _Refused(str(error))

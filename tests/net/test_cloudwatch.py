@@ -200,6 +200,14 @@ def test_an_answer_that_is_not_about_the_data_refuses_none(status: int) -> None:
     assert not batch.rejected
 
 
+def test_an_endpoint_of_the_environment_that_is_none_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", "my vpc")
+    send = Sender(settings(""), SystemClock())
+    send.open()
+    with pytest.raises(Unsent, match="configuration: Invalid endpoint"):
+        send(Batch(SystemClock().now().wall, [pack([{"MetricName": "m", "Value": 1.0}])]))
+
+
 @pytest.mark.parametrize(
     ("code", "operation", "reason"),
     [("InvalidIdentityToken", "AssumeRoleWithWebIdentity", "credentials"), ("AccessDeniedException", "PutMetricData", "denied")],

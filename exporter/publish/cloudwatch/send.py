@@ -80,7 +80,7 @@ class Sender:
         """Make the client now, since reading the SDK's tables would be felt later; if that fails, it is tried again."""
         try:
             self._client = self._make(self._settings)
-        except BotoCoreError as error:
+        except (BotoCoreError, ValueError) as error:  # the latter for an endpoint that is none
             say(_log, logging.ERROR, "no client for CloudWatch yet", error=str(error))
 
     def __call__(self, batch: Batch) -> Receipt:
@@ -138,7 +138,7 @@ class Sender:
             raise Unsent("lost_answer", str(error)) from error
         except (NoConnection, HTTPClientError) as error:
             raise Unsent("unreachable", str(error)) from error
-        except BotoCoreError as error:
+        except (BotoCoreError, ValueError) as error:
             raise Unsent("configuration", str(error)) from error
 
     def _failure_of(self, error: ClientError) -> Exception:

@@ -399,6 +399,36 @@ def test_who_may_not_read_back_asks_no_more(cloudwatch: StandIn) -> None:
         assert len(proxy.seen) == 1
 
 
+@pytest.mark.parametrize("fault", ["throttle", "unavailable", "reset"])
+def test_a_fault_in_reading_back_is_no_reason_to_ask_no_more(cloudwatch: StandIn, fault: Fault) -> None:
+    clock = FakeClock(wall=SystemClock().now().wall)
+    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": "prod"}], "Value": 1.0}
+    with spoiling(cloudwatch.url, "pass", fault) as proxy:
+        client = make_client(settings(proxy.url))
+        client.put_metric_data(Namespace="LLMFleet", MetricData=[beat | {"Timestamp": int(clock.wall // 60 * 60 - 240)}])
+        for seen in (None, 1):
+            clock.mono += LOOK_EVERY_SECONDS
+            writers.look(client)
+            assert writers.seen == seen
+
+
+def test_an_answer_without_results_costs_no_batch(cloudwatch: StandIn) -> None:
+    """Of something that only looks like CloudWatch: the batch was taken all the same."""
+
+    class Client:
+        def put_metric_data(self, **_: Any) -> None: ...
+
+        def get_metric_data(self, **_: Any) -> dict[str, Any]:
+            return {"MetricDataResults": []}
+
+    clock = FakeClock(wall=SystemClock().now().wall)
+    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    clock.mono += LOOK_EVERY_SECONDS
+    send = Sender(settings(cloudwatch.url), clock, make=lambda _: Client(), after=writers.look)
+    assert send(Batch(clock.wall, [pack([{"MetricName": "m", "Value": 1.0}])])).sent == 1
+
+
 def test_the_stand_in_refuses_who_does_not_sign(cloudwatch: StandIn) -> None:
     answer = requests.post(cloudwatch.url, json={}, headers={"X-Amz-Target": "G.PutMetricData"}, timeout=5)
     assert answer.status_code == 403

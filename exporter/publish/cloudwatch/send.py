@@ -62,6 +62,18 @@ def make_client(settings: Settings) -> Any:
                                   config=config)  # fmt: skip
 
 
+def denied(error: ClientError) -> bool:
+    """Whether the answer is that we may not."""
+    code, status = _told(error)
+    return code in DENIALS or status in (401, 403)
+
+
+def _told(error: ClientError) -> tuple[str, int]:
+    """Code and HTTP status of an answer."""
+    answer = error.response
+    return str(answer.get("Error", {}).get("Code", "")), int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
 class Sender:
     """Sends batches; runs on the outbox's thread. `after` is called with the client after each batch that went well."""
 
@@ -142,8 +154,7 @@ class Sender:
             raise Unsent("configuration", str(error)) from error
 
     def _failure_of(self, error: ClientError) -> Exception:
-        code = str(error.response.get("Error", {}).get("Code", ""))
-        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        code, status = _told(error)
         if code in THROTTLES or status == 429:
             return Unsent("throttled", str(error))
         if code in STALE_CREDENTIALS or error.operation_name != _PUT:
@@ -151,7 +162,7 @@ class Sender:
             # reads files and environment anew.
             self._client = None
             return Unsent("credentials", str(error))
-        if code in DENIALS or status in (401, 403):
+        if denied(error):
             return Unsent("denied", str(error))
         if status in (400, 413):
             return _Refused(str(error))

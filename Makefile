@@ -86,7 +86,9 @@ check-generated: $(STAMP) ## Fail when generated files are not what the table sa
 bench: $(STAMP) ## Measure speed, as ratios in one run
 	@$(BIN)/python bench/run.py
 	@$(BIN)/python bench/net.py
+	@$(BIN)/python bench/picker.py
 	@$(BIN)/python bench/cloudwatch.py
+	@$(BIN)/python bench/otlp.py
 
 build: $(STAMP) ## Build the wheel into dist/
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist

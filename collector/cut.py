@@ -5,8 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 
-from collector import scoring
+from collector import picking, scoring
 from collector.caps import FirstOnes
 from collector.clock import Instant
 from collector.health import Limits
@@ -110,6 +111,19 @@ def _working(adapters: Iterable[Adapters]) -> list[str]:
     return sorted(frozenset().union(*((one.running or frozenset()) | (one.waiting or frozenset()) for one in adapters)))
 
 
+def _picker_scores(pods: Iterable[Pod]) -> dict[str, dict[Child, float]]:
+    """By the name of the pod, of one pool."""
+    told = {pod.sights[0].target.pod: pod.gauges for pod in pods if pod.state in REPORTING}
+    return {name: {("picker_score_ratio", scorer): score for scorer, score in by_scorer.items()}
+            for name, by_scorer in picking.scores(told).items()}  # fmt: skip
+
+
+def _picker_saturation(pods: Iterable[Pod], full: Full) -> float:
+    """A pod that is about to go has left the picker's pool."""
+    staying = (pod for pod in pods if pod.state is not State.TERMINATING)
+    return picking.saturation((pod.gauges if pod.state in REPORTING else None for pod in staying), full)
+
+
 def _shares(level: Level, totals: Totals, now: float, window: float) -> dict[Child, float]:
     ratios = ((name, totals.share(name, now, window)) for name in SHARES if level in SIGNALS[name].levels)
     return {(name, ""): ratio for name, ratio in ratios if ratio is not None}
@@ -119,13 +133,15 @@ def _one_hot(signal: str, counts: Mapping[State, int]) -> dict[Child, float]:
     return {(signal, state): float(counts.get(state, 0)) for state in State}
 
 
-def pod_row(pod: Pod, totals: Totals, cluster: str, now: Instant, limits: Limits) -> Row:
+def pod_row(
+    pod: Pod, totals: Totals, cluster: str, now: Instant, limits: Limits, scores: Mapping[Child, float] = MappingProxyType({})
+) -> Row:  # fmt: skip
     """A pod's row. Load gauges only while it reports; state, age and info always."""
     target = pod.sights[0].target
     gauges: dict[Child, float] = _one_hot("state", {pod.state: 1}) | _one_hot("targets", pod.states)
     if pod.state in REPORTING:
         gauges |= _of_level(Level.POD, {**pod.gauges} | _adapter_counts(pod.adapters, of_one_pod=True))
-        gauges |= _shares(Level.POD, totals, now.mono, limits.window)
+        gauges |= _shares(Level.POD, totals, now.mono, limits.window) | dict(scores)
     last = max((sight.last_good.wall for sight in pod.sights if sight.last_good), default=None)
     if last is not None:
         gauges["last_sample_timestamp_seconds", ""] = last
@@ -137,7 +153,7 @@ def pod_row(pod: Pod, totals: Totals, cluster: str, now: Instant, limits: Limits
     info = {"engine": seen.engine, "version": seen.details.version, "model": seen.model, "role": seen.role, "node": target.node,
             "accelerator": target.accelerator, "cost_tier": target.cost_tier}  # fmt: skip
     return Row(level=Level.POD, labels=(cluster, target.namespace, target.pool, target.pod), gauges=gauges,
-               counters=dict(totals.counters), histograms=totals.histograms(), info=info)  # fmt: skip
+               counters=dict(totals.counters), histograms=totals.histograms(), info=info, began=totals.began)  # fmt: skip
 
 
 def newest(pods: Mapping[tuple[str, str, str], Pod]) -> dict[tuple[str, str, str], Pod]:
@@ -189,10 +205,17 @@ def cut(held: Held) -> Snapshot:
     for sight in sorted(held.sights, key=lambda one: one.target.key):
         by_pod[sight.target.pod_key].append(sight)
     pods = {key: make_pod(group, now.mono, limits) for key, group in sorted(by_pod.items())}
-    pod_rows = tuple(pod_row(pod, held.pods.get(key, Totals()), cluster, now, limits) for key, pod in newest(pods).items())
     by_pool: dict[tuple[str, str], list[Pod]] = defaultdict(list)
     for key, pod in pods.items():
         by_pool[key[:2]].append(pod)
+    shown = newest(pods)
+    seen: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+    for key, pod in shown.items():
+        seen[key[:2]].append(pod)
+    scores = {pool_key: _picker_scores(members) for pool_key, members in seen.items()}
+    pod_rows = tuple(
+        pod_row(pod, held.pods.get(key, Totals()), cluster, now, limits, scores[key[:2]].get(pod.sights[0].target.pod, {}))
+        for key, pod in shown.items())  # fmt: skip
     parts = {pool_key: load_parts(members) for pool_key, members in by_pool.items()}
     pool_rows = []
     for pool_key, (totals, model) in sorted(held.pools.items()):
@@ -200,10 +223,11 @@ def cut(held: Held) -> Snapshot:
         engines = sorted({sight.engine for pod in members for sight in pod.sights if sight.engine})
         pool_parts = parts.get(pool_key, {})
         gauges = load_gauges(Level.POOL, members, pool_parts, totals, now.mono, limits=limits, full=held.full)
+        gauges["picker_saturation_ratio", ""] = _picker_saturation(members, held.full)
         gauges |= _adapter_pods([pod for pod in members if pod.state in REPORTING], held.adapter_names)
         pool_rows.append(Row(
             level=Level.POOL, labels=(cluster, *pool_key), counters=dict(totals.counters), histograms=totals.histograms(),
-            gauges=gauges,
+            gauges=gauges, began=totals.began,
             info={"model": model, "engine": ",".join(engines)},
         ))  # fmt: skip
     whole_parts = combine(parts.values())
@@ -215,6 +239,7 @@ def cut(held: Held) -> Snapshot:
         counters=dict(held.totals.counters),
         histograms=held.totals.histograms(),
         info=held.info,
+        began=held.totals.began,
     )
     endpoints = tuple(endpoint(sight, now, limits) for group in by_pod.values() for sight in group)
     return Snapshot(at=now, cluster=whole, pools=tuple(pool_rows), pods=pod_rows, endpoints=endpoints)

@@ -89,3 +89,36 @@ def cloudwatch_name(name: str, level: Level) -> str:
 def cloudwatch_unit(name: str, level: Level) -> str:
     """Unit in CloudWatch's closed list; part of a metric's identity there, so it never changes."""
     return _CLOUDWATCH_UNITS.get(find(name, level).unit, "Count")
+
+
+_OTLP_UNITS = {"": "", "seconds": "s", "bytes": "By", "ratio": "1"}
+_SINGULAR = {"batches": "batch", "families": "family", "oddities": "oddity", "series": "series"}
+
+
+def otlp_name(signal: Signal, level: Level) -> str:
+    """OTLP name: Prometheus' own, `_total` included, so that every translation strategy leads to the same series."""
+    return prometheus_name(signal, level)
+
+
+def otlp_unit(signal: Signal) -> str:
+    """OTLP unit of a signal, in UCUM: `s`, `By`, `1`, or what is counted, as `{request}`.
+
+    A translation to Prometheus adds a suffix for `s`, `By` and, to gauges, for `1`, unless the name has it; braces add none. So
+    `1` is for ratios only: it would make another name of any other gauge.
+    """
+    unit = signal.unit
+    return _OTLP_UNITS[unit] if unit in _OTLP_UNITS else f"{{{_SINGULAR.get(unit, unit.removesuffix('s'))}}}"
+
+
+EXPORTER_UNITS_BY_NAME: dict[str, str] = {
+    otlp_name(row, Level.EXPORTER): otlp_unit(row) for row in EXPORTER.values()
+}  # fmt: skip
+"""Units of what the exporter says of itself, by the names that it publishes."""
+
+
+GEN_AI: dict[str, str] = {
+    "end_to_end_latency_seconds": "gen_ai.server.request.duration",
+    "time_to_first_token_seconds": "gen_ai.server.time_to_first_token",
+    "time_per_output_token_seconds": "gen_ai.server.time_per_output_token",
+}
+"""Histograms that OpenTelemetry's conventions for generative AI have a name for (status: development), by our signal."""

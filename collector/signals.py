@@ -75,6 +75,14 @@ REPORTING = frozenset({State.FRESH, State.WARMING, State.NO_PROGRESS})
 WINDOWED = ("time_to_first_token_seconds", "inter_token_latency_seconds", "end_to_end_latency_seconds")
 """Histograms whose quantiles over the window are published as gauges, for readers that cannot compute them."""
 
+SCORERS = ("queue-scorer", "kv-cache-utilization-scorer", "running-requests-size-scorer", "load-aware-scorer")
+"""Scorers of the endpoint picker that need nothing but the pods' load; the others judge a request as well."""
+
+PICKER_WEIGHTS: Mapping[str, float] = MappingProxyType(
+    {"queue-scorer": 2.0, "kv-cache-utilization-scorer": 2.0, "prefix-cache-scorer": 3.0}
+)
+"""Scorers and weights of the picker's default configuration, which is also its chart's."""
+
 OUTCOMES = ("stop", "length", "abort", "error", "other")
 
 
@@ -245,6 +253,13 @@ _COMPUTED = (
     _gauge("load_variation_ratio", "ratio", Fold.DERIVED,
            "Standard deviation of the load of pods over its mean (coefficient of variation); absent when idle.",
            levels=_ABOVE, stable=False),
+    _gauge("picker_score_ratio", "ratio", Fold.DERIVED,
+           "Score that the endpoint picker's scorer gives the pod among the reporting ones of its pool; 1 is best.",
+           levels=(Level.POD,), labels=("scorer",), children=SCORERS, stable=False),
+    _gauge("picker_saturation_ratio", "ratio", Fold.DERIVED,
+           "Saturation as the endpoint picker counts it: a pod without current values is full, and so is a pool without pods; "
+           "what a pod does not tell is taken for 0. From 1 on sheddable requests are refused.",
+           levels=(Level.POOL,), stable=False),
     _gauge("adapter_pods", "pods", Fold.DERIVED, "Reporting pods on which a LoRA adapter has work.", levels=(Level.POOL,),
            labels=("adapter",), stable=False),
     _gauge("projected_ratio", "ratio", Fold.DERIVED,

@@ -13,7 +13,10 @@ Gauges = Mapping[Child, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One subject at one level. `labels` are the values of the level's labels, in order; a missing key is absent."""
+    """One subject at one level. `labels` are the values of the level's labels, in order; a missing key is absent.
+
+    `began` is the Unix time since which the counters and histograms count; None where there are none yet.
+    """
 
     level: Level
     labels: tuple[str, ...]
@@ -21,6 +24,7 @@ class Row:
     counters: Mapping[Child, int] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     info: Mapping[str, str] = field(default_factory=dict)
+    began: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,8 @@ class State:
 
     def watch(self, targets: Iterable[Target], now: Instant) -> None:
         """Replace the set of targets: new ones begin unknown, those that went lose their series, totals above stay."""
+        if self.totals.began is None:
+            self.totals.began = now.wall
         wanted = {target.key: target for target in targets}
         for key in self.tracks.keys() - wanted.keys():
             del self.tracks[key]
@@ -97,7 +99,7 @@ class State:
                 self.tracks[key] = Track(target, now)
             else:
                 track.retarget(target)
-            pool = self.pools.setdefault(target.pool_key, Pool())
+            pool = self.pools.setdefault(target.pool_key, Pool(Totals(began=now.wall)))
             pool.model = target.model or pool.model
         living = {track.target.pod_key for track in self.tracks.values()}
         for gone in self.pods.keys() - living:
@@ -138,7 +140,7 @@ class State:
         self.adapter_names.admit(sorted((adapters.running or frozenset()) | (adapters.waiting or frozenset())))
 
     def _sinks(self, track: Track, told_role: str) -> Sinks:
-        pod = self.pods.setdefault(track.target.pod_key, Totals())
+        pod = self.pods.setdefault(track.target.pod_key, Totals(began=track.joined.wall))
         return Sinks(
             own=(track.totals, pod),
             measuring=(pod,) if self.pod_histograms else (),

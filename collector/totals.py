@@ -22,7 +22,7 @@ def _parts(signal: str, child: str) -> tuple[Child, ...]:
     return ((signal, child),) if child else tuple((signal, one) for one in SIGNALS[signal].children or ("",))
 
 
-_MARKED = frozenset(name for share in SHARES.values() for name in (share.numerator, share.denominator))
+_MARKED = frozenset({"preemptions", *(name for share in SHARES.values() for name in (share.numerator, share.denominator))})
 _MARKS_PER_WINDOW = 12
 _MOST_LADDERS = 16
 """Ladders kept of one histogram; each costs memory for the life of the process."""
@@ -44,7 +44,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Totals as they were from the moment `since` on: counters that ratios need, histograms that window quantiles need."""
+    """Totals as they were from the moment `since` on: counters that ratios and rates need, histograms that quantiles need."""
 
     since: float
     counters: Mapping[Child, int]
@@ -53,18 +53,24 @@ class Mark:
 
 @dataclass(slots=True)
 class Totals:
-    """Accumulated increases, and marks of the past for ratios over the window: a mark's totals held from its moment on."""
+    """Accumulated increases, and marks of the past for ratios over the window: a mark's totals held from its moment on.
+
+    `began` is the Unix time at which nothing was counted yet.
+    """
 
     counters: dict[Child, int] = field(default_factory=dict)
     ladders: dict[str, dict[Ladder, list[int]]] = field(default_factory=dict)
     sums: dict[str, int] = field(default_factory=dict)
     marks: deque[Mark] = field(default_factory=deque)
     touched: float = -inf
+    first_look: float = inf
+    began: float | None = None
 
     def held(self) -> "Totals":
         """The same as it is at this moment; what is added later does not change it."""
         ladders = {signal: {ladder: counts.copy() for ladder, counts in some.items()} for signal, some in self.ladders.items()}
-        return Totals(self.counters.copy(), ladders, self.sums.copy(), self.marks.copy(), self.touched)
+        return Totals(self.counters.copy(), ladders, self.sums.copy(), self.marks.copy(), self.touched, self.first_look,
+                      self.began)  # fmt: skip
 
     def begin(self, signal: str, children: tuple[str, ...]) -> None:
         """Start the children of a counter, or a histogram, at zero."""
@@ -90,6 +96,7 @@ class Totals:
         if at <= self.touched:
             return
         since, self.touched = self.touched, at
+        self.first_look = min(self.first_look, at)
         if self.marks and at - self.marks[-1].since < window / _MARKS_PER_WINDOW:
             return
         counters = {child: total for child, total in self.counters.items() if child[0] in _MARKED}
@@ -120,7 +127,17 @@ class Totals:
         told = [child for child in children if child in self.counters]
         return sum(self.counters[child] - mark.counters.get(child, 0) for child in told) if told else None
 
-    def window_quantiles(self, name: str, now: float, window: float) -> dict[float, float]:
+    def rate(self, name: str, now: float, window: float) -> float | None:
+        """Increase of a counter per second over the window; None when it was not told in it, or only once."""
+        mark = self._past(now, window)
+        gained = None if mark is None else self._gained(_parts(name, ""), mark)
+        if mark is None or gained is None or self.touched <= self.first_look:
+            return None
+        return gained / (now - max(mark.since, now - window, self.first_look))
+
+    def window_quantiles(
+        self, name: str, now: float, window: float, points: tuple[float, ...] = QUANTILES
+    ) -> dict[float, float]:  # fmt: skip
         """Quantiles of a histogram over the window, on the engines' own ladders; empty without an observation in it."""
         mark = self._past(now, window)
         if mark is None:
@@ -131,7 +148,7 @@ class Totals:
         # Counted that finely, each observation is spread evenly over its bucket, not put at one place of it.
         bounds = tuple(sorted({bound for ladder in gained for bound in ladder}))
         cumulative = project(gained, bounds)
-        return {point: value for point in QUANTILES if (value := quantile(point, bounds, cumulative)) is not None}
+        return {point: value for point in points if (value := quantile(point, bounds, cumulative)) is not None}
 
     def projected_share(self, name: str) -> float | None:
         """Share of a histogram's observations that came on bounds which are not all published ones; None without any."""

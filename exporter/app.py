@@ -26,6 +26,7 @@ from exporter import __version__
 from exporter.asking import keep_asking
 from exporter.config import Config
 from exporter.debug import Debugger
+from exporter.endpoints import keep_endpoints
 from exporter.hub import Hub
 from exporter.log import say
 from exporter.reload import Origin, follow, hung_up
@@ -63,6 +64,8 @@ async def serve(
         base = await _listen(stack, make_server(hub, Debugger(hub, client, scraping.reader)), host, port)
         if config.cloudwatch is not None:
             await stack.enter_async_context(cloudwatch(hub, config))
+        if config.otlp is not None:
+            await stack.enter_async_context(otlp(hub, config))
         stack.callback(scraping.stop)
         scraping.configure(config)
         with suppress(TimeoutError):
@@ -70,6 +73,7 @@ async def serve(
                 await hub.roster.settled()
         _beside(stack, _log_changes(hub))
         _beside(stack, keep_asking(hub.state, client, clock, every_seconds=config.details_interval))
+        _beside(stack, keep_endpoints(hub))
         if origin is not None:
             _beside(stack, follow(origin, hung_up(), scraping.configure, hub.own.note_reload))
         keep_for_good()
@@ -94,6 +98,14 @@ def cloudwatch(hub: Hub, config: Config) -> AbstractAsyncContextManager[None]:
 
     assert config.cloudwatch is not None
     return to_cloudwatch(hub, config.cloudwatch, full_interval=config.full_interval)
+
+
+def otlp(hub: Hub, config: Config) -> AbstractAsyncContextManager[object]:
+    """What pushes by OTLP; the SDK is loaded only for it."""
+    from exporter.publish.otlp.push import pushing
+
+    assert config.otlp is not None
+    return pushing(hub, config.otlp, cluster=config.cluster, region=config.region)
 
 
 def _beside(stack: AsyncExitStack, work: Coroutine[Any, Any, None]) -> None:

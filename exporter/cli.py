@@ -11,7 +11,9 @@ from exporter.commands.cloudwatch import cloudwatch
 from exporter.commands.cloudwatch_alarms import alarms
 from exporter.commands.cloudwatch_boards import dashboards
 from exporter.commands.configuring import check_config, init
+from exporter.commands.lint import lint
 from exporter.commands.looking import explain, once, probe, top
+from exporter.commands.picker_config import render_picker_config
 from exporter.commands.process import demo, serve
 from exporter.commands.render import render
 
@@ -38,7 +40,8 @@ def main() -> None:
     """Signals of vLLM, SGLang and TGI pods, pools and clusters, for Prometheus, Grafana and the endpoint picker."""
 
 
-for command in (serve, once, check_config, probe, explain, init, top, demo, render, cloudwatch):
+for command in (serve, once, check_config, probe, explain, init, top, demo, render, lint, cloudwatch):
     main.add_command(command)
 cloudwatch.add_command(dashboards)
 cloudwatch.add_command(alarms)
+render.add_command(render_picker_config)

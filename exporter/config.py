@@ -18,8 +18,11 @@ from collector.strict_yaml import read_yaml
 from collector.targets import Batch, Placed, Source, Static, check_words, host_port, merge
 from collector.urls import normal_url
 from exporter import schema
+from exporter.endpoints import EndpointsFile, check_files
 from exporter.overrides import from_environment, from_flags, lay_over
 from exporter.publish.cloudwatch import settings as to_cloudwatch
+from exporter.publish.otlp.settings import Settings as OtlpSettings
+from exporter.publish.otlp.settings import read_settings as read_otlp
 from exporter.units import parse_duration, parse_size, show_duration
 
 
@@ -53,7 +56,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     placed: tuple[Placed, ...]
     files: tuple[Files, ...] = ()
     debug_bearer_file: str = ""
+    endpoints_files: tuple[EndpointsFile, ...] = ()
     cloudwatch: to_cloudwatch.Settings | None = None
+    otlp: OtlpSettings | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -83,12 +88,13 @@ def load_config(path: Path, *, environment: Mapping[str, str] | None = None, set
         over = from_environment(environment or {}) | from_flags(settings)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    return parse_config(text, name=str(path), folder=path.parent, over=over)
+    return parse_config(text, name=str(path), folder=path.parent, over=over, environment=environment)
 
 
 def parse_config(
-    text: str, *, name: str = "configuration", folder: Path = Path(), over: Mapping[str, Any] | None = None
-) -> Config:
+    text: str, *, name: str = "configuration", folder: Path = Path(), over: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Config:  # fmt: skip
     """Check a configuration text; `name` stands in the messages, file names in it begin at `folder`."""
     try:
         data = read_yaml(text)
@@ -100,14 +106,14 @@ def parse_config(
         found = "nothing" if data is None else "a list" if isinstance(data, list) else "a single value"
         raise ConfigError(f"{name}: expected keys such as 'cluster' and 'static_targets', got {found}")
     try:
-        return _build(msgspec.convert(lay_over(data, over or {}), schema.File), folder)
+        return _build(msgspec.convert(lay_over(data, over or {}), schema.File), folder, environment or {})
     except msgspec.ValidationError as error:
         raise ConfigError(f"{name}: {schema.explain(str(error))}") from error
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from error
 
 
-def _build(file: schema.File, folder: Path) -> Config:
+def _build(file: schema.File, folder: Path, environment: Mapping[str, str]) -> Config:
     cluster = schema.Cluster(name=file.cluster) if isinstance(file.cluster, str) else file.cluster
     if not cluster.name.strip():
         raise ConfigError("cluster: expected a name, got an empty text")
@@ -128,7 +134,9 @@ def _build(file: schema.File, folder: Path) -> Config:
         details_interval=times["details_interval"],
         full=Full(file.saturation.requests_waiting, file.saturation.kv_cache_usage), max_pods=file.pods.max,
         placed=_static(file.static_targets, folder), files=_files(file.file_targets, folder),
-        debug_bearer_file=_from(folder, file.debug.bearer_file), cloudwatch=sink, notes=tuple(notes),
+        debug_bearer_file=_from(folder, file.debug.bearer_file), cloudwatch=sink,
+        endpoints_files=check_files(file.picker, folder), notes=tuple(notes),
+        otlp=None if file.otlp is None else _otlp(file.otlp, folder, environment),
     )  # fmt: skip
 
 
@@ -217,6 +225,13 @@ def _files(groups: Sequence[str | schema.FileGroup], folder: Path) -> tuple[File
         files.append(Files(written.path, _from(folder, written.path), _auth(where, written.auth, folder),
                            _tls(where, written.tls, folder)))  # fmt: skip
     return tuple(files)
+
+
+def _otlp(section: schema.Otlp, folder: Path, environment: Mapping[str, str]) -> OtlpSettings:
+    try:
+        return read_otlp(section, str(folder), environment)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _auth(where: str, auth: schema.AuthKeys | None, folder: Path) -> Auth | None:

@@ -15,6 +15,7 @@ from collector.reasons import ReadError
 from collector.signals import Lane
 from exporter.explain import explain, understand_whole
 from exporter.hub import Hub
+from exporter.picker.standing import standing
 
 Explain = Callable[[str], Awaitable[list[dict[str, Any]]]]
 
@@ -63,6 +64,7 @@ class Debugger:
             "age_seconds": {lane: track.age(lane, now.mono) for lane in Lane}, "fast_lane": self.reader.way(target),
             "failure": None if track.failure is None else {"reason": track.failure.reason, "detail": track.failure.detail},
         }  # fmt: skip
+        known["picker"] = standing(target, self.hub.state.endpoints(now)).as_data()
         try:
             body = await self.client(target)
             reading = understand_whole(target, body, self.hub.clock.now())

@@ -42,6 +42,7 @@ class Hub:
         self.clock = clock
         self.max_pods = config.max_pods
         self.debug_bearer_file = config.debug_bearer_file
+        self.endpoints_files = config.endpoints_files
         self.state = State(cluster=config.cluster, region=config.region, version=version, limits=config.limits, full=config.full)
         self.own = SelfMetrics(self.state, clock)
         self.roster = Roster(self.watch)
@@ -54,6 +55,7 @@ class Hub:
     def configure(self, config: Config) -> None:
         """Other names and limits from now on; what was read and counted stays."""
         self.max_pods, self.debug_bearer_file = config.max_pods, config.debug_bearer_file
+        self.endpoints_files = config.endpoints_files
         self.state.cluster, self.state.region = config.cluster, config.region
         self.state.limits, self.state.full = config.limits, config.full
         self._moment = None

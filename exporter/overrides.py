@@ -6,7 +6,9 @@ from typing import Any
 from exporter.schema import nearest, scalars
 
 PREFIX = "LLM_FLEET_EXPORTER_"
-FLAGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "LISTEN", "LOG_FORMAT"))
+FLAGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "LISTEN", "LOG_FORMAT", "ROLE"))
+_OF_SIDECAR = f"{PREFIX}SIDECAR_"
+"""Flags of the sidecar, which has no configuration."""
 _OF_TESTS = frozenset(f"{PREFIX}{name}" for name in ("PARTS", "REQUIRE_PARTS"))
 """Where the real programs lie that the project's tests run beside it, and whether a missing one fails."""
 _OF_KUBERNETES = (f"{PREFIX}SERVICE_", f"{PREFIX}PORT")
@@ -23,7 +25,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     known = {variable(key): key for key in scalars()}
     found: dict[str, Any] = {}
     for name in sorted(environment):
-        if not name.startswith(PREFIX) or name in FLAGS | _OF_TESTS or name.startswith(_OF_KUBERNETES):
+        if not name.startswith(PREFIX) or name in FLAGS | _OF_TESTS or name.startswith((*_OF_KUBERNETES, _OF_SIDECAR)):
             continue
         if name not in known:
             raise ValueError(f"environment: {name}: unknown variable; {nearest(name, tuple(sorted({*known, *FLAGS})))}")

@@ -47,6 +47,16 @@ class Debug(_Strict, frozen=True):
     bearer_file: str = ""
 
 
+class EndpointsFile(_Strict, frozen=True):
+    pool: str
+    path: str
+    namespace: str = "default"
+
+
+class Picker(_Strict, frozen=True):
+    endpoints_files: list[EndpointsFile] = []
+
+
 class AuthKeys(_Strict, frozen=True):
     bearer_file: str = ""
     username: str = ""
@@ -96,6 +106,19 @@ class CloudWatch(_Strict, frozen=True):
     emf_log_group: str = "llm-fleet-exporter"
 
 
+class Otlp(_Strict, frozen=True):
+    endpoint: str = ""
+    protocol: str = ""
+    interval: Written = ""
+    timeout: Written = ""
+    temporality: str = ""
+    compression: str = ""
+    header_files: dict[str, str] = {}
+    view: str = ""
+    aws_region: str = ""
+    queue: int = 10
+
+
 class File(_Strict, frozen=True):
     cluster: str | Cluster
     scrape: Scrape = Scrape()
@@ -103,16 +126,19 @@ class File(_Strict, frozen=True):
     saturation: Saturation = Saturation()
     pods: Pods = Pods()
     debug: Debug = Debug()
+    picker: Picker = Picker()
     static_targets: list[StaticGroup] = []
     file_targets: list[str | FileGroup] = []
     cloudwatch: CloudWatch | None = None
+    otlp: Otlp | None = None
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "": File, "cluster": Cluster, "scrape": Scrape, "saturation": Saturation, "pods": Pods, "debug": Debug,
+    "picker": Picker, "picker.endpoints_files[]": EndpointsFile,
     "static_targets[]": StaticGroup, "static_targets[].auth": AuthKeys, "static_targets[].tls": TlsKeys,
     "file_targets[]": FileGroup, "file_targets[].auth": AuthKeys, "file_targets[].tls": TlsKeys,
-    "cloudwatch": CloudWatch,
+    "cloudwatch": CloudWatch, "otlp": Otlp,
 }  # fmt: skip
 """Which keys may stand where; `[]` is any place of a list."""
 

@@ -11,16 +11,15 @@ import msgspec
 from aiohttp import web
 
 from collector.seldom import Seldom
-from exporter.accept import matches, weights
+from exporter.accept import weights
 from exporter.debug import Explain, allowed
+from exporter.feed import Feed
 from exporter.hub import Hub, Moment
-from exporter.publish.picker import Edition, UnknownFilter, entry, select
 from exporter.publish.prometheus import Format, choose_format, render
 from exporter.web.page import render_page
 
 _log = logging.getLogger(__name__)
 _HUB = web.AppKey("hub", Hub)
-_EDITION = web.AppKey("edition", Edition)
 _SELDOM = web.AppKey("seldom", Seldom)
 _EXPLAIN = web.AppKey[Explain]("explain")
 _THREAD = web.AppKey("thread", Executor)
@@ -36,14 +35,13 @@ def make_server(hub: Hub, explain: Explain | None = None) -> web.Application:
     app[_SELDOM] = Seldom()
     app[_THREAD] = ThreadPoolExecutor(1, "answers")
     app.on_cleanup.append(_end_thread)
-    app[_EDITION] = Edition(first=int(hub.clock.now().wall * 1000))
     app.add_routes([
         web.get("/", _page),
         web.get("/metrics", _metrics),
-        web.get("/picker/v1/endpoints", _endpoints),
         web.get("/healthz", _healthz),
         web.get("/readyz", _readyz),
     ])  # fmt: skip
+    Feed(hub).add_to(app)
     if explain is not None:
         app[_EXPLAIN] = explain
         app.add_routes([web.get("/debug/target", _debug)])
@@ -99,23 +97,6 @@ async def _beside(request: web.Request, work: Callable[[], _T]) -> _T:
 def _takes_gzip(request: web.Request) -> bool:
     wanted = weights(request.headers.get("Accept-Encoding", ""))
     return wanted.get("gzip", wanted.get("*", 0.0)) > 0
-
-
-async def _endpoints(request: web.Request) -> web.Response:
-    hub = request.app[_HUB]
-    now = hub.clock.now()
-    entries = [entry(hub.state.cluster, endpoint) for endpoint in hub.state.endpoints(now)]
-    edition = request.app[_EDITION].of(entries)
-    tag = f'"{edition}"'
-    try:
-        chosen = select(entries, list(request.query.items()))
-    except UnknownFilter as error:
-        return web.json_response({"error": str(error)}, status=400)
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if matches(request.headers.get("If-None-Match", ""), tag):
-        return web.Response(status=304, headers=headers)
-    body = msgspec.json.encode({"snapshot": edition, "now": now.wall, "endpoints": chosen})
-    return web.Response(body=body, content_type="application/json", headers=headers)
 
 
 async def _debug(request: web.Request) -> web.Response:

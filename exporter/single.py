@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from collector.auth import Auth, Tls
 from collector.clock import SystemClock
 from collector.file_targets import FileSource
@@ -14,6 +16,9 @@ from collector.targets import Batch, merge
 from collector.urls import normal_url
 from exporter.config import Config
 from exporter.explain import Explanation
+from exporter.picker.bundle import Wish, bundle
+from exporter.picker.lint import Verdict, lint
+from exporter.picker.standing import Standing, standing
 from exporter.probe import Probe, look, probe
 from exporter.units import parse_duration
 
@@ -61,11 +66,48 @@ async def explain_one(target: Target, *, deadline_seconds: float) -> Explanation
         return look(target, await client(target), SystemClock())
 
 
+async def place_in_pool(config: Config, target: Target) -> Standing:
+    """How a picker would judge the target now, beside the others of its pool."""
+    from exporter.app import read_once
+
+    pool = tuple(one for one in known_targets(config) if one.pool_key == target.pool_key)
+    hub, _ = await read_once(msgspec.structs.replace(config.with_targets(pool), files=()))
+    return standing(target, hub.state.endpoints(hub.clock.now()))
+
+
+async def lint_one(
+    target: Target, *, deadline_seconds: float, engine_type: str = "", ports: Sequence[int] = ()
+) -> Verdict:  # fmt: skip
+    """What a picker makes of a target's page as it is now. ReadError when it cannot be read."""
+    async with open_fetch(deadline_seconds=deadline_seconds, max_body=_MAX_BODY) as client:
+        return lint(target, await client(target), engine_type=engine_type, ports=ports)
+
+
+async def picker_configs(config: Config, wish: Wish) -> dict[str, str]:
+    """Text by file name, one a pool. Unfit when a pool cannot be fed as wished."""
+    by_pool: dict[tuple[str, str], list[Target]] = {}
+    for target in known_targets(config):
+        by_pool.setdefault(target.pool_key, []).append(target)
+    files = {}
+    for pool, targets in sorted(by_pool.items()):
+        unknown = [target for target in targets if not target.engine]
+        seen = await probe_all(unknown, deadline_seconds=config.deadline)
+        engines = {target.engine for target in targets} | {probe.engine for probe in seen}
+        files[f"{pool[0]}-{pool[1]}.yaml"] = bundle(pool, targets, engines - {""}, wish, config.full)
+    return files
+
+
+def known_targets(config: Config) -> list[Target]:
+    """Targets of a configuration and of the files it names."""
+    files = [source.look() for source in config.sources if isinstance(source, FileSource)]
+    return [one.target for one in merge([Batch(config.placed), *files]).targets]
+
+
 def find_targets(config: Config, name: str) -> list[Target]:
     """Targets of a configuration, and of the files it names, that are called so: by pod, address, UID or URL."""
-    files = [source.look() for source in config.sources if isinstance(source, FileSource)]
-    targets = [one.target for one in merge([Batch(config.placed), *files]).targets]
-    return [one for one in targets if name in (one.pod, one.address, one.uid, one.url, one.url.removesuffix("/metrics"))]
+    return [
+        one for one in known_targets(config) if name in (one.pod, one.address, one.uid, one.url, one.url.removesuffix("/metrics"))
+    ]
 
 
 def is_url(text: str) -> bool:

@@ -12,12 +12,28 @@ _FAILURES = {"generation": "error", "dropped": "abort", "incomplete": "abort", "
              "overloaded": ""}  # fmt: skip
 
 
+_SEEN_WITH_REQUESTS = ("request_count", "request_success", "request_failure", "queue_size", "batch_current_size",
+                       "batch_inference_count", "batch_current_max_tokens")  # fmt: skip
+
+
 def _capacity(page: Lookup) -> dict[str, float]:
     rows = page.first(("batch_max_total_tokens",))
     return {"": rows[0].value} if rows else {}
 
 
 def _computed(page: Lookup) -> dict[str, float]:
+    return _reserved(page) | _unasked(page)
+
+
+def _unasked(page: Lookup) -> dict[str, float]:
+    """A family appears with its first event: a server that has only told its budget had no request yet, so that none runs or
+    waits and nothing is reserved."""
+    if "batch_max_total_tokens" not in page.samples or any(name in page.samples for name in _SEEN_WITH_REQUESTS):
+        return {}
+    return {"requests_running": 0.0, "requests_waiting": 0.0, "kv_cache_reserved_ratio": 0.0}
+
+
+def _reserved(page: Lookup) -> dict[str, float]:
     """The share of the token budget that is spoken for: no measure of what is used."""
     reserved, budget = (page.first((name,)) for name in ("batch_current_max_tokens", "batch_max_total_tokens"))
     if not reserved or not budget or budget[0].value <= 0:
@@ -52,6 +68,8 @@ TGI = Engine(
     capacity=_capacity,
     computed=_computed,
     special={
+        "requests_running": ("batch_max_total_tokens",),
+        "requests_waiting": ("batch_max_total_tokens",),
         "kv_cache_capacity_tokens": ("batch_max_total_tokens",),
         "kv_cache_reserved_ratio": ("batch_current_max_tokens", "batch_max_total_tokens"),
     },

@@ -80,15 +80,17 @@ def probe(url: str, output: str, **reach: Any) -> None:
 @reaching
 @OUTPUT
 def explain(target: str, path: Path | None, output: str, **reach: Any) -> None:
-    """Show where each signal of TARGET comes from, and why one is absent.
+    """Show where each signal of TARGET comes from, why one is absent, and with --config how a picker would judge it.
 
     TARGET is a URL, or with --config the name of a pod, an address or a UID.
     """
     from collector.reasons import ReadError
     from exporter.explain import as_text
-    from exporter.single import explain_one, find_targets, is_url
+    from exporter.picker.standing import as_text as shown
+    from exporter.single import explain_one, find_targets, is_url, place_in_pool
 
-    found = find_targets(load(path), target) if path is not None else []
+    config = load(path) if path is not None else None
+    found = find_targets(config, target) if config is not None else []
     if not found and not is_url(target):
         hint = f"{path} has no such target" if path else "give a URL, or --config with the name of a pod"
         raise click.UsageError(f"{target}: {hint}")
@@ -101,8 +103,11 @@ def explain(target: str, path: Path | None, output: str, **reach: Any) -> None:
             click.echo(f"{one.url}: {error}", err=True)
             failed = True
             continue
+        place = run(place_in_pool(config, one)) if config is not None and found else None
         if output == "json":
-            print_json({"url": one.url, **explanation.as_data()})
+            known = {} if place is None else {"picker": place.as_data()}
+            print_json({"url": one.url, **explanation.as_data(), **known})
         else:
-            print_lines([(f"{one.url}: {explanation.engine}, {explanation.page_bytes:,} bytes", "bold"), *as_text(explanation)])
+            print_lines([(f"{one.url}: {explanation.engine}, {explanation.page_bytes:,} bytes", "bold"), *as_text(explanation),
+                         *([] if place is None else shown(place))])  # fmt: skip
     sys.exit(1 if failed else 0)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from exporter.config import Config, ConfigError, load_config
+from exporter.config import Config, ConfigError, load_config, parse_config
+from exporter.overrides import from_flags
 
 if TYPE_CHECKING:
     from collector.model import Target
@@ -55,6 +56,17 @@ def load(path: Path, settings: tuple[str, ...] = ()) -> Config:
     except ConfigError as error:
         click.echo(str(error), err=True)
         sys.exit(2)
+
+
+def overrides(settings: tuple[str, ...]) -> dict[str, Any]:
+    """Settings for a configuration that has no file; one that cannot be used ends with exit code 2."""
+    try:
+        over = from_flags(settings)
+        parse_config("cluster: demo", name="--set", over=over, environment=os.environ)
+    except (ValueError, ConfigError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(2)
+    return over
 
 
 def access_to(url: str, reach: dict[str, Any]) -> tuple["Access", "Target"]:

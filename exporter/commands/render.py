@@ -1,4 +1,4 @@
-"""Commands that write files: boards and rules."""
+"""Commands that write files: boards, rules, a picker's configuration."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from exporter.commands.rules import RULES, read_settings
 
 @click.group()
 def render() -> None:
-    """Write Grafana boards or Prometheus rules."""
+    """Write Grafana boards, Prometheus rules or a picker's configuration."""
 
 
 @render.command("dashboards")

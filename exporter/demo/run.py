@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 import click
 import msgspec
@@ -25,12 +26,14 @@ _WHAT = {
 }
 
 
-async def run_demo(*, host: str, port: int, speed: float, cloudwatch: bool = False) -> None:
-    """Serve until told to stop; `speed` is how much faster than the clock the fleet lives."""
+async def run_demo(
+    *, host: str, port: int, speed: float, over: Mapping[str, Any] | None = None, cloudwatch: bool = False
+) -> None:  # fmt: skip
+    """Serve until told to stop; `speed` is how much faster than the clock the fleet lives, `over` settings to lay over."""
     clock = FleetClock.start(factor=speed)
     async with AsyncExitStack() as stack:
         pods = await stack.enter_async_context(DemoServer(Fleet(DEMO, wall=clock.wall), clock))
-        config = demo_config(pods, speed=speed)
+        config = demo_config(pods, speed=speed, over=over or {})
         if cloudwatch:
             config = _with_cloudwatch(config, stack)
 
@@ -54,13 +57,14 @@ def _with_cloudwatch(config: Config, stack: AsyncExitStack) -> Config:
     return msgspec.structs.replace(config, cloudwatch=wanted.cloudwatch)
 
 
-def demo_config(pods: Sequence[DemoTarget], *, speed: float) -> Config:
+def demo_config(pods: Sequence[DemoTarget], *, speed: float, over: Mapping[str, Any]) -> Config:
     """The defaults, with the simulated pods as targets. Where they live faster, faults are over sooner and are judged sooner."""
     targets = tuple(Target(url=pod.url, namespace=pod.namespace, pool=pod.pool, pod=pod.pod, engine=pod.engine, model=pod.model,
                            accelerator=pod.accelerator) for pod in pods)  # fmt: skip
     times = {"no_progress_after": 30, "warming_for": 60, "down_after": 15}
     judged = {key: f"{max(round(seconds / speed), 3)}s" for key, seconds in times.items()}
-    return parse_config(json.dumps({"cluster": {"name": "demo", "region": "local"}, "scrape": judged})).with_targets(targets)
+    text = json.dumps({"cluster": {"name": "demo", "region": "local"}, "scrape": judged})
+    return parse_config(text, over=over, environment=os.environ).with_targets(targets)
 
 
 def announcement(base: str, pods: Sequence[DemoTarget], faults: Sequence[Fault], *, speed: float) -> str:

@@ -69,14 +69,14 @@ class Edition:
     `first` must lie beyond the numbers of the process before, or a picker that holds its tag is told that nothing changed.
     """
 
-    _TIMES = ("sampled_at", "age_seconds")
+    TIMES = ("sampled_at", "age_seconds")
 
     def __init__(self, first: int = 0) -> None:
         self.number = first
         self._last: list[dict[str, Any]] | None = None
 
     def of(self, entries: Sequence[dict[str, Any]]) -> int:
-        timeless = [{name: value for name, value in one.items() if name not in self._TIMES} for one in entries]
+        timeless = [{name: value for name, value in one.items() if name not in self.TIMES} for one in entries]
         if timeless != self._last:
             self._last = timeless
             self.number += 1

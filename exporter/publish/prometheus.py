@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
+from math import inf
 
 from collector.fixed import from_fixed
 from collector.naming import LEVEL_LABELS, bound_label, families, prometheus_name
@@ -102,4 +103,6 @@ def _escape(value: str) -> str:
 
 def write_number(value: float) -> str:
     """Whole numbers without a point, others with all their digits."""
+    if value in (inf, -inf):
+        return "+Inf" if value > 0 else "-Inf"
     return str(int(value)) if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15) else repr(value)

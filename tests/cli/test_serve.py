@@ -12,6 +12,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import yaml
 
 from tests.cli.process import Serving, run, serve
 from tests.cli.test_commands import hanging_names, write
@@ -313,3 +314,28 @@ async def test_the_page_for_people_is_served(tmp_path: Path) -> None:
     assert status == 200
     assert headers["content-type"] == "text/html; charset=utf-8"
     assert f"127.0.0.1:{target.port}" in body.decode()
+
+
+async def test_the_endpoints_file_of_a_picker_is_kept(tmp_path: Path) -> None:
+    async with serving(say(answer())) as target:
+        config = write(tmp_path, target.url, scrape=QUICK)
+        extended(config, "picker: {endpoints_files: [{pool: p, path: endpoints.yaml}, {pool: q, path: none.yaml}]}\n")
+        async with serve(Path(config)) as process:
+            await process.line("state changed", "fresh")
+            await process.line("endpoints file", "no target of default/q is known")
+            for _ in range(200):
+                if "vllm" in read(tmp_path / "endpoints.yaml"):
+                    break
+                await asyncio.sleep(0.05)
+            assert yaml.safe_load(read(tmp_path / "endpoints.yaml"))["endpoints"] == [
+                {"name": f"127.0.0.1-{target.port}", "namespace": "default", "address": "127.0.0.1", "port": str(target.port),
+                 "labels": {"llm-d.ai/engine-type": "vllm"}}]  # fmt: skip
+
+
+def extended(path: str, more: str) -> None:
+    with open(path, "a") as file:
+        file.write(more)
+
+
+def read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

@@ -29,8 +29,9 @@ def scrape_settings(jobs: Sequence[Settings]) -> dict[str, Any]:
 
 @contextmanager
 def start_prometheus(
-    version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "", rule_files: Sequence[Path] = RULES
-) -> Iterator[Running]:
+    version: str, jobs: Sequence[Settings], folder: Path, *, alertmanager: str = "", rule_files: Sequence[Path] = RULES,
+    flags: Sequence[str] = (),
+) -> Iterator[Running]:  # fmt: skip
     """A Prometheus of a major version: scrapes each second unless a job says otherwise, evaluates the rules every two."""
     port, rules = free_port(), folder / "rules"
     rules.mkdir()
@@ -43,7 +44,7 @@ def start_prometheus(
         settings["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
     command = [program(PROMETHEUS[version]),
                f"--config.file={write_yaml(folder / 'prometheus.yml', settings)}", f"--storage.tsdb.path={folder}/data",
-               f"--web.listen-address=127.0.0.1:{port}"]  # fmt: skip
+               f"--web.listen-address=127.0.0.1:{port}", *flags]  # fmt: skip
     with running(command, url=f"http://127.0.0.1:{port}", ready="/-/ready", log=folder / "log") as prometheus:
         yield prometheus
 
@@ -122,6 +123,20 @@ def start_otelcol(jobs: Sequence[Settings], folder: Path) -> Iterator[Running]:
 
 
 @contextmanager
+def start_collector(config: Path, folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[Running, Mapping[str, str]]]:
+    """A Collector on a configuration of ours, which takes its ports from the environment; with the variables that it got.
+
+    Ready is when its health check says so; `url` is that check's.
+    """
+    ports = {name: str(free_port()) for name in ("GRPC_PORT", "HTTP_PORT", "HEALTH_PORT", "OWN_METRICS_PORT")}
+    variables = {**ports, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true",
+                 **environment}  # fmt: skip
+    with running([program("otelcol"), f"--config={config}"], url=f"http://127.0.0.1:{ports['HEALTH_PORT']}", ready="/",
+                 log=folder / "log", environment=variables) as collector:  # fmt: skip
+        yield collector, variables
+
+
+@contextmanager
 def start_envoy(upstream: str, folder: Path) -> Iterator[tuple[Running, str]]:
     """An Envoy before one upstream: its admin interface, and the URL of its listener."""
     host, upstream_port = upstream.split(":")
@@ -172,3 +187,45 @@ def start_ministack(folder: Path) -> Iterator[Running]:
     with running([program("ministack")], url=f"http://127.0.0.1:{port}", ready="/_ministack/health", log=folder / "log",
                  environment=environment) as ministack:  # fmt: skip
         yield ministack
+
+
+def picker_environment(folder: Path) -> dict[str, str]:
+    """Variables of a program that needs the apiserver on 127.0.0.1:8001, and that runs modules of this tree."""
+    kubeconfig = write_yaml(folder / "kubeconfig", {
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:8001"}}],
+        "users": [{"name": "u", "user": {}}],
+    })  # fmt: skip
+    return {"KUBECONFIG": str(kubeconfig), "PYTHONPATH": str(ROOT)}
+
+
+def picking_envoy(listener: int, admin: int, *, picker: int) -> Settings:
+    """An Envoy that asks a picker where each request goes, and sends it there."""
+    grpc = {"name": "picker", "type": "STATIC", "connect_timeout": "1s", "typed_extension_protocol_options": {
+        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+            "explicit_http_config": {"http2_protocol_options": {}}}},
+        "load_assignment": {"cluster_name": "picker", "endpoints": [
+            {"lb_endpoints": [{"endpoint": {"address": _socket(picker)}}]}]}}  # fmt: skip
+    chosen = {"name": "chosen", "type": "ORIGINAL_DST", "lb_policy": "CLUSTER_PROVIDED", "connect_timeout": "1s",
+              "original_dst_lb_config": {
+                  "use_http_header": True, "http_header_name": "x-gateway-destination-endpoint"}}  # fmt: skip
+    modes = {f"{side}_{part}_mode": value for side in ("request", "response")
+             for part, value in (("header", "SEND"), ("body", "FULL_DUPLEX_STREAMED"), ("trailer", "SEND"))}  # fmt: skip
+    ask = {"name": "envoy.filters.http.ext_proc", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
+        "grpc_service": {"envoy_grpc": {"cluster_name": "picker"}, "timeout": "10s"}, "processing_mode": modes,
+        "message_timeout": "10s"}}  # fmt: skip
+    router = {"name": "envoy.filters.http.router", "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}  # fmt: skip
+    manager = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "ingress", "http_filters": [ask, router],
+        "route_config": {"virtual_hosts": [
+            {"name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": "chosen"}}]}]},
+    }  # fmt: skip
+    filters = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
+    return {"admin": {"address": _socket(admin)}, "static_resources": {
+        "listeners": [{"name": "front", "address": _socket(listener), "filter_chains": [{"filters": filters}]}],
+        "clusters": [grpc, chosen]}}  # fmt: skip

@@ -1,5 +1,6 @@
 """Instant queries to whatever speaks Prometheus' API."""
 
+import re
 from typing import Any
 
 from tests.real.running import Running
@@ -24,3 +25,11 @@ def value(store: Running, expression: str) -> float | None:
     found = vector(store, expression)
     assert len(found) <= 1, found
     return float(found[0]["value"][1]) if found else None
+
+
+def written(victoria: Running) -> float:
+    """Samples that a VictoriaMetrics got by remote write. It remembers for ten seconds that a query found nothing, so whoever
+    waits for samples asks for this first."""
+    rows = re.findall(r'^vm_rows_inserted_total\{type="promremotewrite"\} (\S+)', victoria.get("/metrics").text, re.MULTILINE)
+    victoria.get("/internal/force_flush")
+    return sum(map(float, rows))

@@ -10,8 +10,7 @@ import pytest
 from collector.model import Values
 from tests.conftest import Understand
 from tests.real.isolated import Isolated, start_isolated
-from tests.real.parts import SOURCES
-from tests.real.programs import write_yaml
+from tests.real.programs import picker_environment
 from tests.real.running import program, wait_until
 
 pytestmark = pytest.mark.real_heavy
@@ -23,17 +22,11 @@ METRICS = "http://127.0.0.1:9090/metrics"
 def epp(pages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Isolated]:
     """The picker beside an apiserver of our own, in a network of its own: it listens on every interface."""
     folder = tmp_path_factory.mktemp("epp")
-    kubeconfig = write_yaml(folder / "kubeconfig", {
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:8001"}}],
-        "users": [{"name": "u", "user": {}}],
-    })  # fmt: skip
-    command = [sys.executable, str(SOURCES / "one_pod.py"), str(pages / f"{PAGE}.prom"), program("epp"),
+    command = [sys.executable, "-m", "tests.real.one_pod", str(pages / f"{PAGE}.prom"), program("epp"),
                "--pool-name=tiny", "--pool-namespace=serving",
                "--secure-serving=false", "--tracing=false", "--metrics-endpoint-auth=false",
                "--refresh-prometheus-metrics-interval=200ms"]  # fmt: skip
-    environment = {"KUBECONFIG": str(kubeconfig)}
+    environment = picker_environment(folder)
     with start_isolated(command, url=METRICS, folder=folder, environment=environment) as epp:
         yield epp
 

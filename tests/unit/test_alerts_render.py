@@ -101,7 +101,7 @@ def test_commands_paths_and_series_that_the_runbook_names_exist():
     commands = set(re.findall(r"llm-fleet-exporter ([a-z-]+)", text))
     assert commands
     assert commands <= set(main.commands)
-    server = (ROOT / "exporter/server.py").read_text()
+    server = "".join((ROOT / "exporter" / name).read_text() for name in ("server.py", "feed.py"))
     for path in set(re.findall(r"EXPORTER(/[a-z/0-9]+)", text)):
         assert f'"{path}"' in server, path
     known = {prometheus_name(signal, level) for signal, level in families()}

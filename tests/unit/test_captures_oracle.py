@@ -235,11 +235,12 @@ def tgi(page: Families) -> Answer:
     if {"incomplete", "dropped"} & failed.keys():
         outcomes["requests/abort"] = failed.get("incomplete", 0.0) + failed.get("dropped", 0.0)
     reserved, budget = (added(page.get(name, [])) for name in ("batch_current_max_tokens", "batch_max_total_tokens"))
+    nothing_yet = 0.0 if set(page) == {"batch_max_total_tokens"} else None
     return {
         "gauges": without_missing({
-            "kv_cache_reserved_ratio": reserved / budget if reserved is not None and budget else None,
-            "requests_running": added(page.get("batch_current_size", [])),
-            "requests_waiting": added(page.get("queue_size", [])),
+            "kv_cache_reserved_ratio": reserved / budget if reserved is not None and budget else nothing_yet,
+            "requests_running": added(page["batch_current_size"]) if page.get("batch_current_size") else nothing_yet,
+            "requests_waiting": added(page["queue_size"]) if page.get("queue_size") else nothing_yet,
             "kv_cache_capacity_tokens": added(page.get("batch_max_total_tokens", [])),
         }),
         "counters": without_missing({

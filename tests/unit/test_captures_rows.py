@@ -42,7 +42,7 @@ LOADS = {
     "sglang-0.5.5.post3-collector-only": (24, 7, 0.62, 0.62, None, None),
     "sglang-0.4.9.post6-collector-only": (24, 7, 0.62, 0.62, None, None),
     "tgi-3.3.7-from-source-load": (8, 5, None, None, 20480, None),
-    "tgi-3.3.7-from-source-idle": (None, None, None, None, 20480, None),
+    "tgi-3.3.7-from-source-idle": (0, 0, None, None, 20480, None),
 }  # fmt: skip
 
 # page: stop, length, abort, error, other, all of them; prompt tokens, generated tokens; looked up, hit
@@ -155,7 +155,7 @@ MORE: dict[str, dict[str, float | None]] = {
         "rejected_requests": 3, "kv_cache_reserved_ratio": 8192 / 20480, "kv_cache_used_tokens": None, "preemptions": None,
         "aborted_requests_estimate": None, "kv_cache_blocks": None,
     },
-    "tgi-3.3.7-from-source-idle": {"kv_cache_reserved_ratio": None, "rejected_requests": None},
+    "tgi-3.3.7-from-source-idle": {"kv_cache_reserved_ratio": 0.0, "rejected_requests": None},
 }  # fmt: skip
 
 

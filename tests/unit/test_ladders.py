@@ -194,6 +194,16 @@ def test_fixed_point_adds_in_any_order() -> None:
     assert from_fixed(sum(map(to_fixed, [0.1] * 10))) == pytest.approx(1.0, abs=1e-16)
 
 
+@pytest.mark.parametrize("number", [1e300, -1.7e308, 2.0**200, 2.0**200 - 2.0**148])
+def test_fixed_point_holds_any_float(number: float) -> None:
+    assert from_fixed(to_fixed(number)) == number
+
+
+def test_what_no_float_can_hold_is_infinite() -> None:
+    assert from_fixed(2 * to_fixed(1.7e308)) == math.inf
+    assert from_fixed(2 * to_fixed(-1.7e308)) == -math.inf
+
+
 @pytest.mark.parametrize("thirds", [1, 2])
 def test_a_share_of_a_bucket_has_thirty_two_binary_digits(thirds: int) -> None:
     """Thirds of a thousand milliards: with the share cut at 32 digits the first 2**32 places divide exactly, and so on."""

@@ -34,11 +34,15 @@ def test_the_cluster_is_named_in_every_form(tmp_path: Path, text: str, name: str
     assert load(tmp_path, "cluster.region=west", text=text, CLUSTER_NAME="new").region == "west"
 
 
+OTLP = {"otlp.endpoint": "http://c:4318", "otlp.protocol": "grpc", "otlp.temporality": "delta", "otlp.compression": "gzip",
+        "otlp.view": "gen_ai"}  # fmt: skip
+
+
 def test_every_single_value_can_be_set(tmp_path: Path) -> None:
     values = {"str": "2m", "int": "3", "float": "0.5"}
     for key, kind in scalars().items():
         special = {"scrape.max_body": "1MiB", "scrape.down_after": "1h", "scrape.fast_interval": "10ms",
-                   "cloudwatch.endpoint_url": "http://127.0.0.1:1", "cloudwatch.emf": "stdout"}  # fmt: skip
+                   "cloudwatch.endpoint_url": "http://127.0.0.1:1", "cloudwatch.emf": "stdout", **OTLP}  # fmt: skip
         value = special.get(key, values[kind.__name__])
         more = () if key != "scrape.stale_after" else ("scrape.down_after=1h",)
         assert load(tmp_path, f"{key}={value}", *more) == load(

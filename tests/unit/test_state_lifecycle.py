@@ -35,7 +35,8 @@ def state_at(core: object, seconds: float) -> State:
 
 
 def load_of(row: Row) -> set[str]:
-    alive = {"state", "targets", "last_sample_timestamp_seconds", "signal_age_seconds", "pods", "reporting_ratio"}
+    alive = {"state", "targets", "last_sample_timestamp_seconds", "signal_age_seconds", "pods", "reporting_ratio",
+             "picker_saturation_ratio"}  # fmt: skip
     return {name for name, _ in row.gauges} - alive
 
 

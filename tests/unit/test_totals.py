@@ -152,3 +152,19 @@ def test_denominator_without_numerator_tells_nothing() -> None:
     totals.mark(0.0, WINDOW)
     totals.add(QUERIES, 10)
     assert hit_ratio(totals, 0.0) is None
+
+
+def test_a_rate_is_the_increase_over_the_time_that_was_seen() -> None:
+    totals = Totals()
+    assert totals.rate("preemptions", 0.0, 60.0) is None
+    totals.mark(100.0, 60.0)
+    totals.begin("preemptions", ("",))
+    assert totals.rate("preemptions", 100.0, 60.0) is None, "one look is no rate"
+    totals.mark(110.0, 60.0)
+    totals.add(("preemptions", ""), 5)
+    assert totals.rate("preemptions", 110.0, 60.0) == pytest.approx(0.5)
+    assert totals.held().rate("preemptions", 110.0, 60.0) == pytest.approx(0.5)
+    for at in range(120, 200, 10):
+        totals.mark(float(at), 60.0)
+    assert totals.rate("preemptions", 190.0, 60.0) == 0
+    assert totals.rate("preemptions", 500.0, 60.0) is None, "silence"

@@ -1,7 +1,7 @@
 """A window to data points: names, units and dimensions are the contract of docs/cloudwatch.md."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -79,16 +79,16 @@ def _of_histogram(signal: str, level: Level, own: Dimensions, gain: Gain, most_v
     points = spread(bounds, cumulative, most_values)
     if points.values:
         yield Datum(name, own, unit, points)
-    total = _number(gain.sum_fixed, from_fixed)
+    total = from_fixed(gain.sum_fixed)
     mean = total / count
     yield Datum(name + EXACT, own, unit, Statistics(count, total, min(points.low, mean), max(points.high, mean)))
     yield Datum(name + OVERFLOW, own, "Count", float(points.overflow))
 
 
-def _number(whole: int, convert: Callable[[int], float] = float) -> float:
+def _number(whole: int) -> float:
     """Infinity for what no float can hold: the checks leave it out like any other that is no number."""
     try:
-        return convert(whole)
+        return float(whole)
     except OverflowError:
         return math.inf
 

@@ -1,0 +1,35 @@
+"""Follow the picker's feed and print the least loaded endpoint at each change: `follow_endpoints.py http://127.0.0.1:9840`."""
+
+import json
+import sys
+import urllib.request
+
+
+def events(url):
+    """Name and data of each server-sent event; a stream that is silent for 5 s has lost its server."""
+    with urllib.request.urlopen(f"{url}/picker/v1/stream", timeout=5) as stream:
+        name = ""
+        for line in stream:
+            field, _, value = line.decode().rstrip("\n").partition(": ")
+            if field == "event":
+                name = value
+            elif field == "data":
+                yield name, json.loads(value)
+
+
+def main(url):
+    endpoints = {}
+    for name, data in events(url):
+        if name == "alive":  # what we hold is still true
+            continue
+        for gone in data.get("removed", []):
+            endpoints.pop((gone["namespace"], gone["pool"], gone["pod"], gone["address"]), None)
+        for one in data["endpoints"]:
+            endpoints[one["namespace"], one["pool"], one["pod"], one["address"]] = one
+        usable = [one for one in endpoints.values() if one["state"] == "fresh" and one["requests_waiting"] is not None]
+        best = min(usable, key=lambda one: (one["requests_waiting"], one["kv_cache_usage_ratio"] or 0), default=None)
+        print(best["address"] if best else "none", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -75,6 +75,7 @@ def test_a_lease_file_begins_at_the_folder_of_the_configuration() -> None:
         ("max_metrics: -1", "cloudwatch.max_metrics: expected 1 or more"),
         ("max_queued_requests: 0", "cloudwatch.max_queued_requests: expected 1 or more"),
         ("endpoint_url: example", "cloudwatch.endpoint_url: expected a URL"),
+        ("levels: [pod], signals: [time_to_first_token_seconds]", "cloudwatch.signals: none of them is known of a pod"),
         ("endpoint_url: 'http://a b'", "cloudwatch.endpoint_url: expected a URL"),
         ("endpoint_url: 'https://u:p@host'", "cloudwatch.endpoint_url: a URL must not hold a user, a password"),
         ("endpoint_url: 'https://:secret@host'", "cloudwatch.endpoint_url: a URL must not hold a user, a password"),

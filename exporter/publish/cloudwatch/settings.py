@@ -118,7 +118,10 @@ def _wanted(section: schema.CloudWatch) -> dict[Level, frozenset[str]]:
     names -= set(_matching("without", section.without))
     if not names:
         raise ValueError("cloudwatch.without: nothing is left to send")
-    return {level: frozenset(name for name in names if level in SIGNALS[name].levels) for level in levels}
+    wanted = {level: frozenset(name for name in names if level in SIGNALS[name].levels) for level in levels}
+    if not any(wanted.values()):
+        raise ValueError(f"cloudwatch.signals: none of them is known of a {' or a '.join(levels)}; docs/metrics.md tells of what")
+    return wanted
 
 
 def _level(index: int, name: str) -> Level:

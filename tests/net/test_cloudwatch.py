@@ -11,6 +11,7 @@ from typing import Any
 import boto3
 import pytest
 import requests
+from botocore.exceptions import ClientError
 
 from collector.clock import SystemClock
 from collector.signals import Level
@@ -199,6 +200,32 @@ def test_an_answer_that_is_not_about_the_data_refuses_none(status: int) -> None:
     assert not batch.rejected
 
 
+def test_an_endpoint_of_the_environment_that_is_none_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_CLOUDWATCH", "my vpc")
+    send = Sender(settings(""), SystemClock())
+    send.open()
+    with pytest.raises(Unsent, match="configuration: Invalid endpoint"):
+        send(Batch(SystemClock().now().wall, [pack([{"MetricName": "m", "Value": 1.0}])]))
+
+
+@pytest.mark.parametrize(
+    ("code", "operation", "reason"),
+    [("InvalidIdentityToken", "AssumeRoleWithWebIdentity", "credentials"), ("AccessDeniedException", "PutMetricData", "denied")],
+)
+def test_a_400_that_is_not_about_the_data_costs_none(code: str, operation: str, reason: str) -> None:
+    """IRSA without its OIDC provider: STS answers so. And the API reference's status for a missing permission is 400."""
+
+    class Client:
+        def put_metric_data(self, **_: Any) -> None:
+            raise ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}, operation)
+
+    batch = Batch(SystemClock().now().wall, [pack([{"MetricName": "m", "Value": 1.0}])])
+    with pytest.raises(Unsent, match=reason) as failed:
+        Sender(settings("http://127.0.0.1:9"), SystemClock(), make=lambda _: Client())(batch)
+    assert failed.value.again
+    assert not batch.rejected
+
+
 def test_a_fault_between_two_halves_sends_nothing_twice(cloudwatch: StandIn) -> None:
     data = [{"MetricName": f"m{number}", "Value": 1.0} for number in range(64)]
     data[5]["MetricName"] = ""
@@ -370,6 +397,36 @@ def test_who_may_not_read_back_asks_no_more(cloudwatch: StandIn) -> None:
             writers.look(client)
         assert writers.seen is None
         assert len(proxy.seen) == 1
+
+
+@pytest.mark.parametrize("fault", ["throttle", "unavailable", "reset"])
+def test_a_fault_in_reading_back_is_no_reason_to_ask_no_more(cloudwatch: StandIn, fault: Fault) -> None:
+    clock = FakeClock(wall=SystemClock().now().wall)
+    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": "prod"}], "Value": 1.0}
+    with spoiling(cloudwatch.url, "pass", fault) as proxy:
+        client = make_client(settings(proxy.url))
+        client.put_metric_data(Namespace="LLMFleet", MetricData=[beat | {"Timestamp": int(clock.wall // 60 * 60 - 240)}])
+        for seen in (None, 1):
+            clock.mono += LOOK_EVERY_SECONDS
+            writers.look(client)
+            assert writers.seen == seen
+
+
+def test_an_answer_without_results_costs_no_batch(cloudwatch: StandIn) -> None:
+    """Of something that only looks like CloudWatch: the batch was taken all the same."""
+
+    class Client:
+        def put_metric_data(self, **_: Any) -> None: ...
+
+        def get_metric_data(self, **_: Any) -> dict[str, Any]:
+            return {"MetricDataResults": []}
+
+    clock = FakeClock(wall=SystemClock().now().wall)
+    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    clock.mono += LOOK_EVERY_SECONDS
+    send = Sender(settings(cloudwatch.url), clock, make=lambda _: Client(), after=writers.look)
+    assert send(Batch(clock.wall, [pack([{"MetricName": "m", "Value": 1.0}])])).sent == 1
 
 
 def test_the_stand_in_refuses_who_does_not_sign(cloudwatch: StandIn) -> None:

@@ -25,6 +25,7 @@ from exporter.config import parse_config
 from exporter.demo.cloudwatch.rules import UNITS as ALL_UNITS
 from exporter.demo.cloudwatch.rules import check_request
 from exporter.publish.cloudwatch import limits
+from exporter.publish.cloudwatch.active import Active
 from exporter.publish.cloudwatch.batch import Batch, split, unpack, written_bytes
 from exporter.publish.cloudwatch.data import Datum, as_parameter
 from exporter.publish.cloudwatch.feed import Feed
@@ -224,6 +225,20 @@ def test_metrics_are_capped_and_those_that_are_there_stay() -> None:
     made = batches(of, first, [pool("p9", requests_running=1.0), *first])
     assert {datum["Dimensions"][-1]["Value"] for datum in data(made)} == {"prod", "p0", "p1", "p2"}
     assert sum((batch.rejected for batch in made), Counter())["metric_cap"] == 1
+
+
+def test_a_cap_keeps_back_pods_before_pools() -> None:
+    of = settings(levels=["pod", "pool"], signals=["requests_running"], max_metrics=4)
+    made = batches(of, [*(pod(f"p{one}") for one in range(9)), pool(requests_running=1.0)])
+    assert sum("pool_" in datum["MetricName"] for datum in data(made)) == 1
+
+
+def test_a_clock_that_was_ahead_keeps_no_room_for_what_was_written_then() -> None:
+    active = Active(most_metrics=2, most_pods=1)
+    old, new = ((Level.POD, ("prod", "serving", "chat", name)) for name in ("old", "new"))
+    assert active.refusal(old, GOOD, WALL + 86400) is None
+    active.expire(WALL)
+    assert active.refusal(new, GOOD, WALL) is None
 
 
 def test_after_an_hour_a_metric_makes_room_for_another() -> None:

@@ -141,3 +141,18 @@ def test_the_agents_socket_gets_lines_and_a_lost_one_is_opened_again() -> None:
     with pytest.raises(Unsent, match="unreachable") as failed:
         EmfWriter(f"tcp://127.0.0.1:{port}")(batches()[0])
     assert failed.value.again
+
+
+def test_an_agent_that_begins_anew_between_two_windows_misses_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(5)
+        writer = EmfWriter(f"tcp://127.0.0.1:{server.getsockname()[1]}")
+        for windows in (2, 1):
+            writer(batches()[0])
+            connection, _ = server.accept()
+            with connection:
+                assert connection.recv(1 << 20)
+                for _ in range(windows - 1):
+                    writer(batches()[0])
+                    assert connection.recv(1 << 20)
+        writer._close()

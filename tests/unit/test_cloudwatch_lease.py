@@ -1,5 +1,6 @@
 """One writer: the lock ends with its holder, however that ends; a file that was taken away is no lease any more."""
 
+import errno
 import fcntl
 import subprocess
 import sys
@@ -95,3 +96,29 @@ def test_where_no_file_can_be_made_nothing_is_written_and_it_is_said(tmp_path: P
     (tmp_path / "none").mkdir()
     feed.take([row], 1_800_000_180.0)
     assert [batch.start for batch in made] == [1_800_000_060.0, 1_800_000_120.0]
+
+
+def test_a_volume_that_keeps_no_locks_is_a_fault_and_no_other_writer(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_file: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with pytest.raises(OSError, match="No locks available"):
+        FileLease(path).held()
+
+
+def test_who_takes_over_by_a_new_file_does_not_write_again_what_was_written(path: str) -> None:
+    of = parse_config("cluster: c\ncloudwatch: {}").cloudwatch
+    assert of is not None
+    made: list[list[Batch]] = [[], []]
+    feeds = [Feed(of, "c", FileLease(path), box.append) for box in made]
+    row = Row(level=Level.CLUSTER, labels=("c",), gauges={("requests_running", ""): 1.0})
+    start = 1_800_000_000.0
+    for moment in (0, 60, 75):
+        for feed in feeds:
+            feed.take([row], start + moment)
+    Path(path).unlink()
+    for moment in (90, 120):
+        for feed in reversed(feeds):
+            feed.take([row], start + moment)
+    assert [[batch.start - start for batch in box] for box in made] == [[0.0], [60.0]]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -113,7 +114,7 @@ def test_a_pool_that_goes_leaves_what_it_gained_and_begins_anew_when_it_is_back(
     box.take([tokens(130)], WALL + 30)
     box.take([], WALL + 45)
     assert gained(box.take([], WALL + 60)) == 130
-    box.take([tokens(135)], WALL + 90)
+    box.take([tokens(5)], WALL + 90)
     assert gained(box.take([], WALL + 120)) == 5
     box.take([], WALL + 180)
     empty = box.take([], WALL + 240)
@@ -153,11 +154,55 @@ def test_histograms_are_increases_on_the_engines_own_ladders() -> None:
 
 
 def test_a_cluster_that_is_renamed_gains_nothing_by_it() -> None:
+    def renamed(total: int) -> Row:
+        return replace(tokens(total), labels=("new", "serving", "chat"))
+
     box = windows()
     box.take([tokens(1000)], WALL)
-    box.take([tokens(1010, "renamed")], WALL + 30)
-    closed = box.take([tokens(1015, "renamed")], WALL + 60)
-    assert (gained(closed), gained(closed, "renamed")) == (1000, 5)
+    box.take([renamed(1010)], WALL + 30)
+    box.take([renamed(1015)], WALL + 40)
+    closed = box.take([tokens(1017)], WALL + 60)
+    assert closed is not None
+    assert closed.subjects[Level.POOL, ("new", "serving", "chat")].counters["prompt_tokens", ""] == 5
+    assert gained(closed) == 1000
+
+
+def test_rows_that_all_give_way_to_others_take_nothing_from_them() -> None:
+    """A fleet's only pool, or pod, that goes as another comes is no cluster with another name."""
+    box = windows()
+    box.take([tokens(1000)], WALL)
+    box.take([tokens(7, "next")], WALL + 30)
+    closed = box.take([tokens(9, "next")], WALL + 60)
+    assert (gained(closed), gained(closed, "next")) == (1000, 9)
+
+
+@pytest.mark.parametrize("anew", [3, 500])
+def test_a_row_that_begins_anew_inside_a_window_keeps_what_it_had_gained(anew: int) -> None:
+    """A pod that leaves the list of targets and is back at once: its totals begin at zero, wherever they are when seen again."""
+
+    def observed(total: int) -> Row:
+        return row({("prompt_tokens", ""): total}, {TTFT: Histogram((), to_fixed(total), {(1.0,): (total, 0)})})
+
+    box = windows()
+    box.take([observed(100)], WALL)
+    box.take([observed(100)], WALL + 60)
+    box.take([observed(150)], WALL + 75)
+    box.take([], WALL + 90)
+    box.take([observed(anew)], WALL + 105)
+    closed = box.take([observed(anew + 2)], WALL + 120)
+    assert gained(closed) == 50 + anew + 2
+    assert closed is not None
+    gain = closed.subjects[PLACE].histograms[TTFT]
+    assert (gain.ladders, gain.sum_fixed) == ({(1.0,): (52 + anew, 0)}, to_fixed(52 + anew))
+
+
+def test_a_histogram_alone_tells_a_row_that_begins_anew() -> None:
+    box = windows()
+    box.take([row(histograms={TTFT: Histogram((), 0, {(1.0,): (1000, 0)})})], WALL)
+    box.take([row(histograms={TTFT: Histogram((), 0, {(1.0,): (1000, 0)})})], WALL + 60)
+    closed = box.take([row(histograms={TTFT: Histogram((), 0, {(1.0,): (5, 0)})})], WALL + 120)
+    assert closed is not None
+    assert closed.subjects[PLACE].histograms[TTFT].ladders == {(1.0,): (5, 0)}
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 200.0), st.integers(0, 50), st.booleans()), min_size=1, max_size=60))

@@ -21,18 +21,18 @@ class Active:
         return len(self._metrics)
 
     def expire(self, now: float) -> None:
-        """Forget what was not written for an hour."""
-        self._metrics = {one: at for one, at in self._metrics.items() if now - at < BILLED_SECONDS}
-        self._pods = {one: at for one, at in self._pods.items() if now - at < BILLED_SECONDS}
+        """Forget what was not written for an hour, before or after: the clock can have been ahead."""
+        self._metrics = {one: at for one, at in self._metrics.items() if abs(now - at) < BILLED_SECONDS}
+        self._pods = {one: at for one, at in self._pods.items() if abs(now - at) < BILLED_SECONDS}
 
     def refusal(self, place: Place, datum: Datum, now: float) -> Reason | None:
         """None when the datum may be written, and counts as written from now on."""
-        if place[0] is Level.POD:
-            if place not in self._pods and len(self._pods) >= self._most_pods:
-                return Reason.POD_CAP
-            self._pods[place] = now
+        if place[0] is Level.POD and place not in self._pods and len(self._pods) >= self._most_pods:
+            return Reason.POD_CAP
         identity = datum.identity
         if identity not in self._metrics and len(self._metrics) >= self._most_metrics:
             return Reason.METRIC_CAP
         self._metrics[identity] = now
+        if place[0] is Level.POD:
+            self._pods[place] = now
         return None

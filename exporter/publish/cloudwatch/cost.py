@@ -80,7 +80,7 @@ class Estimate:
 
 def estimate(snapshot: Snapshot, settings: Settings) -> Estimate:
     """For the pools of a snapshot at their busiest: every ratio known, every bucket of every histogram in use."""
-    rows = [row for row in snapshot.rows if row.level in settings.wanted]
+    rows = [row for row in (snapshot.cluster, *snapshot.pools, *snapshot.pods) if row.level in settings.wanted]
     active = Active(most_metrics=settings.max_metrics, most_pods=settings.max_pods)
     counted: Counter[tuple[Level, str]] = Counter({(Level.EXPORTER, HEARTBEAT): 1})
     refused: Counter[str] = Counter()

@@ -43,8 +43,8 @@ def numbers(value: float | Statistics | Spread) -> tuple[float, ...]:
 
 
 def make_data(window: Window, *, most_values: int) -> Iterator[tuple[Place, Datum]]:
-    """Every datum of a window with the place it speaks of."""
-    for place, subject in window.subjects.items():
+    """Every datum of a window with the place it speaks of, the cluster first: what a cap keeps back is of pods."""
+    for place, subject in sorted(window.subjects.items(), key=lambda one: len(one[0][1])):
         for datum in _of_subject(place, subject, most_values):
             yield place, datum
 

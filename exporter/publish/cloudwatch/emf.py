@@ -23,6 +23,8 @@ MOST_VALUES = 100
 MOST_METRICS = 100
 STDOUT = "stdout"
 _PATIENCE_SECONDS = 5.0
+_UNWANTED_BYTES = 4096
+"""Read and forgotten: an agent has nothing to say."""
 
 
 def documents(
@@ -74,6 +76,8 @@ class EmfWriter:
         return Receipt(batch.sent, batch.rejected)
 
     def _to_socket(self, lines: bytes) -> None:
+        if self._socket is not None and _ended(self._socket):
+            self._close()
         if self._socket is None:
             where = urlsplit(self._where)
             self._socket = socket.create_connection((where.hostname or "", where.port or 0), timeout=_PATIENCE_SECONDS)
@@ -84,6 +88,19 @@ class EmfWriter:
             with suppress(OSError):
                 self._socket.close()
             self._socket = None
+
+
+def _ended(connection: socket.socket) -> bool:
+    """Whether the other side is gone since: what is written then is taken by the kernel and read by nobody."""
+    connection.setblocking(False)
+    try:
+        return not connection.recv(_UNWANTED_BYTES)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        connection.settimeout(_PATIENCE_SECONDS)
 
 
 def _to_stdout(lines: bytes) -> None:

@@ -38,11 +38,12 @@ class Alone:
 
 
 class FileLease:
-    """Held while the lock is ours and the file still the one of that name. OSError where the file cannot be made."""
+    """Held while the lock is ours and the file still the one of that name. OSError where it cannot be made or keeps no locks."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file: int | None = None
+        self._heard = 0.0
 
     def held(self) -> bool:
         """Hold the lease, or take it if it is free."""
@@ -53,9 +54,13 @@ class FileLease:
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
+            self._heard = _word(file)
             os.close(file)
             return False
+        except OSError:
+            os.close(file)
+            raise
         self._file = file
         # Whoever held it may have taken the file away between our opening and locking it.
         if not self._same():
@@ -64,12 +69,11 @@ class FileLease:
         return True
 
     def handed_over(self) -> float:
-        """Unix time up to which the holder before us handed over what it counted; 0 when that is not known."""
-        if self._file is None:
-            return 0.0
-        with suppress(ValueError, IndexError):
-            return float(os.pread(self._file, 256, 0).decode().split()[1])
-        return 0.0
+        """Unix time up to which the holder before us handed over what it counted; 0 when that is not known.
+
+        If the file is not its own any more, as it was when we last looked.
+        """
+        return 0.0 if self._file is None else _word(self._file) or self._heard
 
     def note(self, until: float) -> None:
         """Leave word for who comes next."""
@@ -91,3 +95,9 @@ class FileLease:
             return False
         mine = os.fstat(self._file)
         return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _word(file: int) -> float:
+    with suppress(ValueError, IndexError):
+        return float(os.pread(file, 256, 0).decode().split()[1])
+    return 0.0

@@ -41,9 +41,13 @@ THROTTLES = frozenset({"Throttling", "ThrottlingException", "RequestLimitExceede
 STALE_CREDENTIALS = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "UnrecognizedClientException",
                                "InvalidClientTokenId", "InvalidSignatureException", "SignatureDoesNotMatch",
                                "RequestTimeTooSkewed", "AuthFailure", "MissingAuthenticationToken"})  # fmt: skip
+DENIALS = frozenset({"AccessDenied", "AccessDeniedException", "NotAuthorized", "OptInRequired", "UnauthorizedOperation"})
+"""By their name, since the reference gives some of them the status of bad data, 400."""
+
 MOST_REFUSALS = 64
 """Refused requests while the bad data of one batch are sought by halves; beyond it what is left counts as refused."""
 
+_PUT = "PutMetricData"
 _SAID_CHARACTERS = 300
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 15.0
 
@@ -56,6 +60,18 @@ def make_client(settings: Settings) -> Any:
     )  # fmt: skip
     return boto3.Session().client("cloudwatch", region_name=settings.region or None, endpoint_url=settings.endpoint_url or None,
                                   config=config)  # fmt: skip
+
+
+def denied(error: ClientError) -> bool:
+    """Whether the answer is that we may not."""
+    code, status = _told(error)
+    return code in DENIALS or status in (401, 403)
+
+
+def _told(error: ClientError) -> tuple[str, int]:
+    """Code and HTTP status of an answer."""
+    answer = error.response
+    return str(answer.get("Error", {}).get("Code", "")), int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 class Sender:
@@ -76,7 +92,7 @@ class Sender:
         """Make the client now, since reading the SDK's tables would be felt later; if that fails, it is tried again."""
         try:
             self._client = self._make(self._settings)
-        except BotoCoreError as error:
+        except (BotoCoreError, ValueError) as error:  # the latter for an endpoint that is none
             say(_log, logging.ERROR, "no client for CloudWatch yet", error=str(error))
 
     def __call__(self, batch: Batch) -> Receipt:
@@ -134,19 +150,19 @@ class Sender:
             raise Unsent("lost_answer", str(error)) from error
         except (NoConnection, HTTPClientError) as error:
             raise Unsent("unreachable", str(error)) from error
-        except BotoCoreError as error:
+        except (BotoCoreError, ValueError) as error:
             raise Unsent("configuration", str(error)) from error
 
     def _failure_of(self, error: ClientError) -> Exception:
-        code = str(error.response.get("Error", {}).get("Code", ""))
-        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        code, status = _told(error)
         if code in THROTTLES or status == 429:
             return Unsent("throttled", str(error))
-        if code in STALE_CREDENTIALS:
-            # A new client reads files and environment anew.
+        if code in STALE_CREDENTIALS or error.operation_name != _PUT:
+            # Refused by whom the credentials are fetched from, which says nothing of the data; or they are old. A new client
+            # reads files and environment anew.
             self._client = None
             return Unsent("credentials", str(error))
-        if status in (401, 403):
+        if denied(error):
             return Unsent("denied", str(error))
         if status in (400, 413):
             return _Refused(str(error))

@@ -97,9 +97,12 @@ def _check_namespace(name: str) -> None:
 def _check_url(key: str, url: str, schemes: Sequence[str]) -> None:
     if not url:
         return
+    if "@" in url.partition("?")[0]:
+        raise ValueError(f"cloudwatch.{key}: a URL must not hold a user, a password or any other @")
     try:
         parts = urlsplit(url)
-        good = parts.scheme in schemes and parts.hostname and (parts.port or "tcp" not in schemes) and not parts.username
+        host = re.fullmatch(r"[\w.:-]+", parts.hostname or "")
+        good = parts.scheme in schemes and host and (parts.port or "tcp" not in schemes)
     except ValueError:
         good = False
     if not good:
@@ -115,7 +118,10 @@ def _wanted(section: schema.CloudWatch) -> dict[Level, frozenset[str]]:
     names -= set(_matching("without", section.without))
     if not names:
         raise ValueError("cloudwatch.without: nothing is left to send")
-    return {level: frozenset(name for name in names if level in SIGNALS[name].levels) for level in levels}
+    wanted = {level: frozenset(name for name in names if level in SIGNALS[name].levels) for level in levels}
+    if not any(wanted.values()):
+        raise ValueError(f"cloudwatch.signals: none of them is known of a {' or a '.join(levels)}; docs/metrics.md tells of what")
+    return wanted
 
 
 def _level(index: int, name: str) -> Level:

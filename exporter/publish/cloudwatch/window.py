@@ -72,6 +72,7 @@ class Windows:
         self._start = -math.inf
         self._before: dict[Place, Totals] = {}
         self._newest: dict[Place, Totals] = {}
+        self._there: frozenset[Place] = frozenset()
         self._gauges: dict[Place, dict[Child, Statistics]] = {}
         self._unusable = 0
 
@@ -86,17 +87,25 @@ class Windows:
         now = {place: _totals(row, self._wanted[place[0]]) for place, row in seen.items()}
         start = wall // self._period * self._period
         ends = start != self._start and self._start != -math.inf
-        if now and self._newest and self._newest.keys().isdisjoint(now):
-            # The cluster has another name: its totals are old, and nothing was gained under the new one yet.
-            self._before |= now
+        self._go_on(now)
         self._newest |= now
         closed = self.close() if ends else None
         self._start = start
-        if ends:
-            # A row that is gone for a whole window begins at zero should it come back.
-            self._newest = dict(now)
+        self._newest = dict(now) if ends else self._newest
+        self._there = frozenset(now)
         self._look(seen)
         return closed
+
+    def _go_on(self, now: Mapping[Place, Totals]) -> None:
+        """Rows whose totals are not those of the sample before: what was gained so far stays, from here on it counts anew."""
+        renamed = bool(now and self._there) and {row[1][0] for row in now}.isdisjoint(row[1][0] for row in self._there)
+        for place, totals in now.items():
+            last = self._newest.get(place) or self._before.get(place, _NOTHING)
+            if not renamed and place in self._there and not _fell(last, totals):
+                continue
+            # Under another name of the cluster totals are old; else the row is another subject's, or back after it was gone.
+            base = totals if renamed else _NOTHING
+            self._before[place] = _less(self._before.get(place, _NOTHING), _less(last, base))
 
     def close(self) -> Window:
         """The open window as far as it is known; the next one goes on from there."""
@@ -118,17 +127,12 @@ class Windows:
                 known[child] = Statistics(1, value, value, value) if so_far is None else so_far.and_(value)
 
     def _subject(self, place: Place, now: Totals) -> Subject:
-        before = self._before.get(place, _NOTHING)
-        if _fell(before, now):
-            before = _NOTHING
-        return Subject(
-            gauges=self._gauges.get(place, {}),
-            counters={child: total - before.counters.get(child, 0) for child, total in now.counters.items()},
-            histograms={name: _gain(before.histograms.get(name), gain) for name, gain in now.histograms.items()},
-        )
+        gained = _less(now, self._before.get(place, _NOTHING))
+        return Subject(gauges=self._gauges.get(place, {}), counters=gained.counters, histograms=gained.histograms)
 
 
 _NOTHING = Totals({}, {})
+_EMPTY = Gain({}, 0)
 
 
 def _totals(row: Row, wanted: frozenset[str]) -> Totals:
@@ -140,14 +144,25 @@ def _totals(row: Row, wanted: frozenset[str]) -> Totals:
 
 def _fell(before: Totals, now: Totals) -> bool:
     """True when the row is another subject's of the same name, whose totals began anew."""
-    return any(now.counters.get(child, 0) < total for child, total in before.counters.items())
+    if any(now.counters.get(child, 0) < total for child, total in before.counters.items()):
+        return True
+    return any(_observed(now.histograms.get(name, _EMPTY)) < _observed(gain) for name, gain in before.histograms.items())
 
 
-def _gain(before: Gain | None, now: Gain) -> Gain:
-    if before is None:
-        return now
-    gained: dict[Ladder, tuple[int, ...]] = {}
-    for ladder, counts in now.ladders.items():
-        past = before.ladders.get(ladder)
-        gained[ladder] = counts if past is None else tuple(count - less for count, less in zip(counts, past, strict=True))
-    return Gain(gained, now.sum_fixed - before.sum_fixed)
+def _observed(gain: Gain) -> int:
+    return sum(map(sum, gain.ladders.values()))
+
+
+def _less(one: Totals, other: Totals) -> Totals:
+    counters = {child: one.counters.get(child, 0) - other.counters.get(child, 0) for child in {**one.counters, **other.counters}}
+    return Totals(counters, {name: _gain_less(one.histograms.get(name, _EMPTY), other.histograms.get(name, _EMPTY))
+                             for name in {**one.histograms, **other.histograms}})  # fmt: skip
+
+
+def _gain_less(one: Gain, other: Gain) -> Gain:
+    ladders: dict[Ladder, tuple[int, ...]] = {}
+    for ladder in {**one.ladders, **other.ladders}:
+        none = (0,) * (len(ladder) + 1)
+        pairs = zip(one.ladders.get(ladder, none), other.ladders.get(ladder, none), strict=True)
+        ladders[ladder] = tuple(count - less for count, less in pairs)
+    return Gain(ladders, one.sum_fixed - other.sum_fixed)

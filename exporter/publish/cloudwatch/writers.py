@@ -1,6 +1,7 @@
 """Are there two writers? Each writes 1 in every period; their sum, read back now and then, is their number."""
 
 import logging
+import math
 import statistics
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from collector.clock import Clock
 from exporter.log import say
 from exporter.publish.cloudwatch.data import heartbeat
+from exporter.publish.cloudwatch.send import denied
 from exporter.publish.cloudwatch.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -37,12 +39,16 @@ class Writers:
         self._due = now.mono + LOOK_EVERY_SECONDS
         try:
             answer = client.get_metric_data(**self._question(now.wall))
-        except (ClientError, BotoCoreError) as error:
-            if self._due != float("inf"):
-                say(_log, logging.INFO, "how many exporters write cannot be read back; not tried again", error=str(error))
-            self._due, self.seen = float("inf"), None
-            return
-        self._judge(answer["MetricDataResults"][0]["Values"])
+            sums = answer["MetricDataResults"][0]["Values"]
+        except ClientError as error:
+            self.seen = None
+            if denied(error):
+                say(_log, logging.INFO, "how many exporters write may not be read back; not tried again", error=str(error))
+                self._due = math.inf
+        except (BotoCoreError, LookupError):
+            self.seen = None
+        else:
+            self._judge(sums)
 
     def _question(self, wall: float) -> Mapping[str, Any]:
         period = self._settings.period

@@ -39,8 +39,8 @@ class Answer:
 class Connection(asyncio.Protocol):
     """Asks and reads answers; `reusable` says whether it can be asked again."""
 
-    def __init__(self, max_body: int) -> None:
-        self._max_body = max_body
+    def __init__(self) -> None:
+        self._max_body = 0
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Answer] | None = None
@@ -52,8 +52,9 @@ class Connection(asyncio.Protocol):
 
     # --- the side of the client ---------------------------------------------------------------------------------------------
 
-    async def ask(self, question: bytes) -> Answer:
+    async def ask(self, question: bytes, *, max_body: int) -> Answer:
         """Send a request and wait for its answer. ReadError when that breaks the rules, Unanswered when none begins."""
+        self._max_body = max_body
         if self._transport is None or self._transport.is_closing():
             raise Unanswered
         self._begin_message()

@@ -108,8 +108,6 @@ class Client:
 
     def limit(self, *, deadline_seconds: float, max_body: int) -> None:
         """Other limits from the next fetch on."""
-        if max_body != self._max_body:
-            self.keep([])
         self._deadline_seconds, self._max_body = deadline_seconds, max_body
 
     def keep(self, targets: Iterable[Target]) -> None:
@@ -177,7 +175,7 @@ class Client:
 
     async def _ask(self, target: Target, line: Line, connection: Connection, question: bytes) -> Answer:
         try:
-            answer = await connection.ask(question)
+            answer = await connection.ask(question, max_body=self._max_body)
         except BaseException:
             connection.close()
             raise
@@ -196,8 +194,7 @@ class Client:
         loop = asyncio.get_running_loop()
         sock = await self._open(place)
         try:
-            _, connection = await loop.create_connection(lambda: Connection(self._max_body), sock=sock, ssl=secure,
-                                                         server_hostname=name)  # fmt: skip
+            _, connection = await loop.create_connection(Connection, sock=sock, ssl=secure, server_hostname=name)
         except (ssl.SSLError, ConnectionError) as error:
             raise ReadError(FailureReason.TLS, f"no TLS connection: {error}") from error
         except BaseException:

@@ -216,4 +216,24 @@ async def test_a_question_on_a_closed_connection_has_no_answer() -> None:
     from collector.connection import Connection
 
     with pytest.raises(Unanswered):
-        await Connection(MIB).ask(b"")
+        await Connection().ask(b"", max_body=MIB)
+
+
+async def test_another_cap_holds_from_the_next_question_on_also_on_a_connection_that_was_busy_meanwhile() -> None:
+    asked, gate = asyncio.Event(), asyncio.Event()
+
+    async def script(_server: Server, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await gate.wait()
+        writer.write(answer())
+        await writer.drain()
+
+    async with serving(script) as server, open_fetch(deadline_seconds=5.0, max_body=MIB) as client:
+        under_way = asyncio.create_task(look(client, target(server.url)))
+        await asked.wait()
+        client.limit(deadline_seconds=5.0, max_body=16)
+        gate.set()
+        assert isinstance(await under_way, Reading)
+        failed = await look(client, target(server.url))
+    assert isinstance(failed, Failure)
+    assert failed.reason is FailureReason.BODY_TOO_LARGE

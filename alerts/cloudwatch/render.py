@@ -5,17 +5,18 @@ from typing import Any
 
 import yaml
 
+from alerts.cloudwatch.model import Tells, everything
 from alerts.cloudwatch.template import templates
 from alerts.slo import DEFAULTS, Settings
 
 _HEADER = "# Generated from the rules by `llm-fleet-exporter render cloudwatch-alarms`; change the rules in alerts/.\n"
 
 
-def write(out: Path, settings: Settings = DEFAULTS) -> list[Path]:
+def write(out: Path, settings: Settings = DEFAULTS, tells: Tells = everything) -> list[Path]:
     """Write `<name>.template.yaml` of each into `out`, made if missing, and return the paths. Same rules, same bytes."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, template in templates(settings).items():
+    for name, template in templates(settings, tells).items():
         path = out / f"{name}.template.yaml"
         text = yaml.dump(template, Dumper=_Dumper, sort_keys=False, width=1 << 20, allow_unicode=True, default_flow_style=False)
         path.write_text(_HEADER + text, encoding="utf-8")

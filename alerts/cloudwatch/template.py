@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from alerts.cloudwatch.alarms import alarms
-from alerts.cloudwatch.model import Alarm, Kind, Placing, Subject
+from alerts.cloudwatch.model import Alarm, Kind, Placing, Subject, Tells, everything
 from alerts.cloudwatch.promql import promql_alarms
 from alerts.slo import DEFAULTS, Settings, Severity
 from collector.naming import CLOUDWATCH_NAMESPACE
@@ -32,10 +32,14 @@ _NAMES = {
 Template = dict[str, Any]
 
 
-def templates(settings: Settings = DEFAULTS) -> dict[str, Template]:
+def templates(settings: Settings = DEFAULTS, tells: Tells = everything) -> dict[str, Template]:
     """Every template that has an alarm, by name. Those of a pool name alarms of its cluster, which has to be there before."""
     placing = Placing(
-        settings=settings, prefix="${Prefix}", namespace="${MetricNamespace}", actions={s: (t,) for s, t in _TOPICS.items()}
+        settings=settings,
+        prefix="${Prefix}",
+        namespace="${MetricNamespace}",
+        actions={severity: (topic,) for severity, topic in _TOPICS.items()},
+        tells=tells,
     )
     of_subject = {name: alarms([subject], placing) for name, subject in _SUBJECTS.items()}
     clusters = {alarm.name for alarm in of_subject["cluster"]}

@@ -28,6 +28,10 @@ class Standing:
         return str(self.told["AlarmName"])
 
     @property
+    def composite(self) -> bool:
+        return self.kind == _COMPOSITE
+
+    @property
     def arn(self) -> str:
         return str(self.told["AlarmArn"])
 

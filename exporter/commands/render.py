@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from exporter.commands.account import NAMESPACE, region
+from exporter.commands.engine import ENGINE, as_of
 from exporter.commands.options import OUT
 from exporter.commands.result import report
 from exporter.commands.rules import RULES, read_settings
@@ -86,9 +87,10 @@ def render_cloudwatch_dashboards(out: Path, region: str, namespace: str, path: P
 @render.command("cloudwatch-alarms")
 @OUT
 @RULES
-def render_cloudwatch_alarms(out: Path, path: Path | None) -> None:
+@ENGINE
+def render_cloudwatch_alarms(out: Path, path: Path | None, engine: str) -> None:
     """Write the CloudWatch alarms as CloudFormation templates."""
     from alerts.cloudwatch.render import write
 
     settings = read_settings(path)
-    report(lambda: write(out, settings), out)
+    report(lambda: write(out, settings, as_of(engine)), out)

@@ -281,13 +281,14 @@ def test_any_language_may_name_a_pool():
 ])  # fmt: skip
 def test_what_metric_math_cannot_say_is_refused(wrong, reason):
     with pytest.raises(CannotTell, match=reason):
-        check(wrong, POOL, CLOUDWATCH_NAMESPACE)
+        check(wrong, POOL, PLACING)
 
 
 @pytest.mark.parametrize(("comparison", "limit", "harmless"), [(">", 5, 0), (">=", 0, -1), ("<", 0.5, 1.5), ("<=", 0, 1)])
 def test_where_the_other_conditions_do_not_hold_nothing_breaches(comparison, limit, harmless):
     also = Check(values=(Value(signal="requests_waiting"),), comparison=">", limit=1)
-    made = check(Check(values=(Value(signal="requests_running"),), comparison=comparison, limit=limit, also=(also,)), POOL, "N")
+    running = Value(signal="requests_running")
+    made = check(Check(values=(running,), comparison=comparison, limit=limit, also=(also,)), POOL, PLACING)
     expression = made.metrics[0]["Expression"]
     assert evaluated(expression, {"m1": 7, "m2": 0}) == harmless
     assert evaluated(expression, {"m1": 7, "m2": 2}) == 7

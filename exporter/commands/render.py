@@ -63,12 +63,15 @@ def render_dashboards(out: Path, form: str, path: Path | None, matches: tuple[st
 @click.option("--runbook-url", default=None, help="Where alerts/runbook.md can be read.")
 @click.option("--no-keep-firing-for", is_flag=True, help="Leave out what vmalert before 1.91 refuses.")
 def render_alerts(out: Path, path: Path | None, grafana_url: str, runbook_url: str | None, no_keep_firing_for: bool) -> None:
-    """Write the Prometheus rules, and the same for Kubernetes, as a mixin, with an Alertmanager example."""
-    from alerts.render import Form, Links, write
+    """Write the Prometheus rules, and the same for Kubernetes, as a mixin, with an Alertmanager example.
+
+    Generated files of an earlier run that are not written any more are deleted.
+    """
+    from alerts.render import Form, Links, left_over, write
 
     links = Links(grafana=grafana_url) if runbook_url is None else Links(grafana=grafana_url, runbook=runbook_url)
     settings = read_settings(path)
-    report(lambda: write(out, Form(links=links, keep_firing=not no_keep_firing_for), settings), out)
+    report(lambda: write(out, Form(links=links, keep_firing=not no_keep_firing_for), settings), out, left_over)
 
 
 @render.command("cloudwatch-dashboards")
@@ -89,8 +92,11 @@ def render_cloudwatch_dashboards(out: Path, region: str, namespace: str, path: P
 @RULES
 @ENGINE
 def render_cloudwatch_alarms(out: Path, path: Path | None, engine: str) -> None:
-    """Write the CloudWatch alarms as CloudFormation templates."""
-    from alerts.cloudwatch.render import write
+    """Write the CloudWatch alarms as CloudFormation templates.
+
+    Generated templates of an earlier run that are not written any more are deleted.
+    """
+    from alerts.cloudwatch.render import left_over, write
 
     settings = read_settings(path)
-    report(lambda: write(out, settings, as_of(engine)), out)
+    report(lambda: write(out, settings, as_of(engine)), out, left_over)

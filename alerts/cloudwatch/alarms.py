@@ -113,12 +113,13 @@ def _rules(placing: Placing) -> tuple[AlertRule, ...]:
 
 
 def _told(rule: AlertRule, subject: Subject, placing: Placing) -> tuple[Condition, ...]:
+    conditions: tuple[Condition, ...]
     if rule.name == HEARTBEAT_ALERT:
-        return (_heartbeat(subject, placing.namespace),)
-    if rule.told is None:
+        conditions = (_heartbeat(subject, placing.namespace),)
+    elif rule.told is None:
         raise CannotTell("it needs PromQL")
-    if isinstance(rule.told, Burn):
-        conditions: tuple[Condition, ...] = burn(rule.told, subject, placing)
+    elif isinstance(rule.told, Burn):
+        conditions = burn(rule.told, subject, placing)
     else:
         conditions = (check(rule.told, subject, placing),)
     for condition in conditions:
@@ -174,9 +175,8 @@ def _conditions(alert: _Alert, placing: Placing) -> Iterator[Alarm]:
 
 def _periods(rule: AlertRule, condition: Condition) -> tuple[int, int]:
     """Breaching periods and periods looked at: `for` as the one, `keep_firing_for` as what the other has beyond it."""
-    if condition.missing == "breaching":
-        return HEARTBEAT_PERIODS, HEARTBEAT_PERIODS
-    breaching = max(1, -(-rule.pending_seconds // condition.period_seconds))
+    least = HEARTBEAT_PERIODS if condition.missing == "breaching" else 1
+    breaching = max(least, -(-rule.pending_seconds // condition.period_seconds))
     return breaching, breaching + rule.keep_firing_seconds // condition.period_seconds
 
 

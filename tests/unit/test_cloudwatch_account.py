@@ -403,6 +403,34 @@ def test_a_pool_that_is_named_and_that_the_selector_leaves_out_is_said(account, 
     assert "east/serving/test is named, so it does not matter that the selector leaves it out" in done.stderr
 
 
+def shown(account, name):
+    body = json.loads(account.dashboards[name])
+    (widget,) = [widget for widget in body["widgets"] if widget["type"] == "alarm"]
+    return [arn.split(":alarm:")[1] for arn in widget["properties"]["alarms"]], body["widgets"][0]["properties"]["markdown"]
+
+
+def test_boards_show_our_alarms_alone_critical_ones_first(account, monkeypatch):
+    put(account)
+    account.PutMetricAlarm(AlarmName="llm-fleet/theirs", Tags=[], ActionsEnabled=True)
+    assert command(account, monkeypatch, "dashboards", "--put").exit_code == 0
+    names, text = shown(account, "llm-fleet-pool")
+    severities = [account.tags[account.arn(name)]["severity"] for name in names]
+    assert set(names) == {alarm.name for alarm in MADE if alarm.request["ActionsEnabled"]}
+    assert severities == sorted(severities, key=[str(severity) for severity in Severity].index)
+    assert len(set(severities)) > 2
+    assert "not shown" not in text
+
+
+def test_alarms_that_a_widget_has_no_room_for_are_counted(account, monkeypatch):
+    put(account, alarms([Subject(Level.POOL, ("c", "n", f"p{at}")) for at in range(8)], PLACING))
+    every = sum(alarm["ActionsEnabled"] for alarm in account.alarms.values())
+    assert every > 100
+    command(account, monkeypatch, "dashboards", "--put")
+    names, text = shown(account, "llm-fleet-pool")
+    assert len(names) == 100
+    assert f"**{every - 100} more alarms** are not shown: a widget holds 100." in text
+
+
 @pytest.mark.parametrize("values", [("c", "n", "p"), ("1h", "n", "p"), ("a/b", "n", "if"), ("if", "1h", "if 5m")])
 def test_the_name_of_an_alarm_says_what_it_speaks_of(values):
     pool = Subject(Level.POOL, values)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.naming import CLOUDWATCH_SIGNALS, LEVEL_LABELS, cloudwatch_name
-from collector.signals import SIGNALS, Fold, Kind, Level
+from collector.signals import SIGNALS, Fold, Level
 from exporter.aws.client import plain_failures
 
 _LABELS = LEVEL_LABELS[Level.POOL]
@@ -37,17 +37,15 @@ class Sending:
     def tells(self, pool: Pool, signal: str, child: str = "") -> bool:
         """Whether the pool sends it.
 
-        Counters are sent whatever happens, so one that is silent is gone. Latencies and ratios are silent while nothing
-        happens, as at night, and so are counters while all pods are: they count for as long as they are listed.
+        Latencies and ratios are silent while nothing happens, as at night, counters while all pods are: what is listed counts.
+        But counters of one signal come together, so a child that is silent beside another is of an engine that is gone.
         """
-        recent = self.recent.get(pool, frozenset())
-        steady = SIGNALS[signal].kind is Kind.COUNTER and any(name in _COUNTERS for name, _ in recent)
-        metrics = recent if steady else self.listed.get(pool, frozenset())
-        return (cloudwatch_name(signal, Level.POOL), child) in metrics
+        name = cloudwatch_name(signal, Level.POOL)
+        recent = {own for known, own in self.recent.get(pool, ()) if known == name}
+        return child in recent if recent else (name, child) in self.listed.get(pool, ())
 
 
 _TOLD = {cloudwatch_name(name, Level.POOL) for name in CLOUDWATCH_SIGNALS if SIGNALS[name].fold is not Fold.DERIVED}
-_COUNTERS = {cloudwatch_name(name, Level.POOL) for name in CLOUDWATCH_SIGNALS if SIGNALS[name].kind is Kind.COUNTER}
 
 
 def sending(client: Any, namespace: str) -> Sending:

@@ -40,6 +40,17 @@ _MEANING = {
     State.TERMINATING: "it is being taken away",
     State.DOWN: "attempts fail and there was no good sample for long",
 }
+_HEAD_MEANING = {
+    "Pods": "those with current values, of all that are known",
+    "KV cache": "share in use",
+    "Prefix hits": "share of looked-up prompt tokens found in the prefix cache, over the window",
+    "Saturation": "mean of the pods' fuller one of queue and KV cache over their limits; from 1 on there is no room",
+    "Imbalance": "load of the busiest pod over the mean; 1 is even",
+    "Errors": "share of finished requests that failed, over the window",
+    "Finished": "requests since the exporter began to watch",
+    "Age": "time since the last good sample",
+    "Adapters": "LoRA adapters with work, of how many fit",
+}
 _TEXT = frozenset({"Pool", "Pod", "Model", "Engine", "Accelerator", "State", "Adapters"})
 _ABSENT = '<span class="absent" title="not known">–</span>'
 
@@ -83,12 +94,16 @@ def _kind(name: str) -> str:
     return ' class="text"' if name in _TEXT else ""
 
 
+def _title(name: str) -> str:
+    return f' title="{escape(_HEAD_MEANING[name])}"' if name in _HEAD_MEANING else ""
+
+
 def _line(head: tuple[str, ...], cells: list[str]) -> str:
     return "<tr>" + "".join(f"<td{_kind(name)}>{cell}</td>" for name, cell in zip(head, cells, strict=True)) + "</tr>"
 
 
 def _table(head: tuple[str, ...], lines: Iterable[str]) -> str:
-    top = "".join(f"<th{_kind(name)}>{name}</th>" for name in head)
+    top = "".join(f"<th{_kind(name)}{_title(name)}>{name}</th>" for name in head)
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
 
 

@@ -122,7 +122,7 @@ async def test_a_pods_page_in_the_pickers_names(clock: FakeClock) -> None:
 async def test_the_example_follows_the_stream(clock: FakeClock) -> None:
     assert len(EXAMPLE.read_text().splitlines()) <= 45
     async with served(clock) as (hub, url):
-        process = await asyncio.create_subprocess_exec(sys.executable, str(EXAMPLE), url, stdout=asyncio.subprocess.PIPE)
+        process = await asyncio.create_subprocess_exec(sys.executable, str(EXAMPLE), url, A.pool, stdout=asyncio.subprocess.PIPE)
         assert process.stdout is not None
         try:
             assert await asyncio.wait_for(process.stdout.readline(), 20) == b"a:8000\n"

@@ -142,6 +142,31 @@ async def test_what_sglang_tells_at_once_goes_before_its_page(clock: FakeClock) 
             clock.advance(4.0)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_the_page_that_lags_is_no_sample_before_the_short_answer_is_there(clock: FakeClock, *, fails: bool) -> None:
+    """A second poll while the first still waits for it, or after it broke."""
+    rank = {"dp_rank": 0, "num_running_reqs": 7, "num_waiting_reqs": 5, "token_usage": 0.5, "max_total_num_tokens": 1000}
+    asked, gate = asyncio.Event(), asyncio.Event()
+    good = engine({"/metrics": answer(page("sglang-0.5.23-load-queued")), "/v1/loads": told(loads=[rank])})
+
+    async def script(server: Server, writer: asyncio.StreamWriter) -> None:
+        if server.paths[-1] == "/v1/loads" and not gate.is_set():
+            asked.set()
+            await gate.wait()
+            if fails:
+                return writer.close()
+        return await good(server, writer)
+
+    async with beside(script, clock, pace=replace(QUICK, budget=5.0)) as (_, sidecar):
+        first = asyncio.create_task(get(sidecar))
+        await asked.wait()
+        second = asyncio.create_task(get(sidecar))
+        await asyncio.wait([second], timeout=0.2)
+        gate.set()
+        for status, text in (await first, await second, await get(sidecar)):
+            assert status == 503 or numbers(text)["vllm:num_requests_running"] == 7
+
+
 # --- nothing old --------------------------------------------------------------------------------------------------------------
 
 

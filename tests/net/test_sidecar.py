@@ -17,7 +17,7 @@ from collector.auth import Auth, Tls
 from collector.clock import Clock
 from collector.model import Target
 from exporter.sidecar import peer as peers
-from exporter.sidecar.guard import ServerTls
+from exporter.sidecar.guard import ServerContext, ServerTls
 from exporter.sidecar.serve import ListenError, Plan, Running, running
 from exporter.sidecar.through import Pace
 from tests.conftest import FakeClock
@@ -274,6 +274,31 @@ async def test_tls_and_certificates_of_clients(tmp_path: Path) -> None:
         for context in (stranger, ssl.create_default_context(cafile=str(ours.file))):
             with pytest.raises(aiohttp.ClientError):
                 await get(sidecar, secure=context)
+
+
+async def test_a_certificate_whose_key_is_still_to_come_is_left_alone(tmp_path: Path) -> None:
+    ours = Authority(tmp_path, "ours")
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    (first, first_key), (second, second_key) = ours.issue("first"), ours.issue("second")
+    certificate.write_bytes(first.read_bytes())
+    key.write_bytes(first_key.read_bytes())
+    secure = ssl.create_default_context(cafile=str(ours.file))
+    served = ServerContext(ServerTls(cert_file=str(certificate), key_file=str(key)))
+    listening = await asyncio.start_server(_page_for_ever, "127.0.0.1", 0, ssl=served.context)
+
+    async def shown() -> bytes | None:
+        _, writer = await asyncio.open_connection(*listening.sockets[0].getsockname(), ssl=secure)
+        secret = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return ssl.DER_cert_to_PEM_cert(secret).encode()
+
+    async with listening:
+        certificate.write_bytes(second.read_bytes())
+        served.renew()
+        assert await shown() == first.read_bytes()
+        key.write_bytes(second_key.read_bytes())
+        served.renew()
+        assert await shown() == second.read_bytes()
 
 
 async def test_the_engine_may_want_a_certificate_and_a_token(tmp_path: Path) -> None:

@@ -301,6 +301,20 @@ async def test_a_certificate_whose_key_is_still_to_come_is_left_alone(tmp_path: 
         assert await shown() == second.read_bytes()
 
 
+async def test_short_answers_that_failed_for_a_while_are_used_again(clock: FakeClock) -> None:
+    rank = {"dp_rank": 0, "num_running_reqs": 7, "num_waiting_reqs": 5, "token_usage": 0.5, "max_total_num_tokens": 1000}
+    paths = {"/metrics": answer(page("sglang-0.5.23-load-queued")), "/v1/loads": answer(b"", "503 Busy")}
+    async with beside(engine(paths), clock) as (_, sidecar):
+        for _ in range(4):
+            assert (await get(sidecar))[0] == 200
+            clock.advance(0.2)
+        paths["/v1/loads"] = told(loads=[rank])
+        clock.advance(61.0)
+        await get(sidecar)
+        clock.advance(0.2)
+        assert numbers((await get(sidecar))[1])["vllm:num_requests_running"] == 7
+
+
 async def test_the_engine_may_want_a_certificate_and_a_token(tmp_path: Path) -> None:
     ours = Authority(tmp_path, "ours")
     (tmp_path / "token").write_text("engine-token")

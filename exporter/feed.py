@@ -36,7 +36,7 @@ class Feed:
         """Routes, and the end of all streams when the server shuts down."""
         app.add_routes([
             web.get("/picker/v1/endpoints", self._once),
-            web.get("/picker/v1/stream", self._stream),
+            web.get("/picker/v1/stream", self._stream, allow_head=False),  # its head never ends
             web.get("/picker/pods/{namespace}/{pod}/metrics", self._pod),
         ])  # fmt: skip
         app.on_shutdown.append(self._end)

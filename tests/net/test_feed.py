@@ -87,6 +87,11 @@ async def test_many_streams_look_at_the_state_as_often_as_one(clock: FakeClock, 
             assert (await next_event(stream.content))[0] == "changes"
 
 
+async def test_the_head_of_a_stream_is_refused(clock: FakeClock) -> None:
+    async with served(clock) as (_, url), aiohttp.ClientSession() as session, session.head(f"{url}/picker/v1/stream") as response:
+        assert response.status == 405
+
+
 async def test_what_cannot_be_streamed_is_said(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MOST_STREAMS", 1)
     async with served(clock) as (_, url), aiohttp.ClientSession() as session:

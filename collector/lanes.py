@@ -35,7 +35,7 @@ _UNREACHED = frozenset({FailureReason.TIMEOUT, FailureReason.REFUSED, FailureRea
 """Failures that say nothing about what the engine can do."""
 _DOUBTS_AT_MOST = 3
 _TRIED_AGAIN_AFTER_SECONDS = 60.0
-"""A short answer that failed is asked for once more after this long: what broke it may have been a moment's, a key that changed."""
+"""A short answer that failed is asked for once more after this long: it may have been a moment's trouble."""
 
 _LARGEST = 2.0**63
 _NEVER = Instant(0.0, 0.0)

@@ -16,7 +16,7 @@ from collector.targets import Batch, merge
 from collector.urls import normal_url
 from exporter.config import Config
 from exporter.explain import Explanation
-from exporter.picker.bundle import Wish, bundle
+from exporter.picker.bundle import Unfit, Wish, bundle
 from exporter.picker.lint import Verdict, lint
 from exporter.picker.standing import Standing, standing
 from exporter.probe import Probe, look, probe
@@ -93,7 +93,11 @@ async def picker_configs(config: Config, wish: Wish) -> dict[str, str]:
         unknown = [target for target in targets if not target.engine]
         seen = await probe_all(unknown, deadline_seconds=config.deadline)
         engines = {target.engine for target in targets} | {probe.engine for probe in seen}
-        files[f"{pool[0]}-{pool[1]}.yaml"] = bundle(pool, targets, engines - {""}, wish, config.full)
+        name = f"{pool[0]}-{pool[1]}.yaml"
+        if name in files or "/" in name:
+            why = "which another pool has too" if name in files else "which is no name of a file"
+            raise Unfit(f"{pool[0]}/{pool[1]}: its file would be {name}, {why}; render it from a configuration of its own")
+        files[name] = bundle(pool, targets, engines - {""}, wish, config.full)
     return files
 
 

@@ -29,8 +29,8 @@ setInterval(async () => {
   } catch {} finally { asking = false; }
 }, 2000);
 """
-_POOL_HEAD = ("Pool", "Model", "Engine", "Pods", "Running", "Waiting", "KV cache", "Prefix hits", "Saturation", "Imbalance",
-              "Errors", "Finished")  # fmt: skip
+_POOL_HEAD = ("Pool", "Pods", "Saturation", "Running", "Waiting", "KV cache", "Prefix hits", "Imbalance", "Errors", "Finished",
+              "Engine", "Model")  # fmt: skip
 _POD_HEAD = ("Pod", "Engine", "Accelerator", "State", "Age", "Running", "Waiting", "KV cache", "Prefix hits", "Adapters")
 _MEANING = {
     State.FRESH: "its values are current",
@@ -113,11 +113,11 @@ def _pool_cells(row: Row) -> list[str]:
     known = sum(int(row.gauges[("pods", state)]) for state in State)
     finished = [count for (name, _), count in row.counters.items() if name == "requests"]
     return [
-        escape("/".join(row.labels[1:])), escape(row.info["model"]) or _ABSENT, escape(row.info["engine"]) or _ABSENT,
-        f"{reporting} of {known}", _count(gauge.get("requests_running")), _count(gauge.get("requests_waiting")),
-        _share(gauge.get("kv_cache_usage_ratio")), _percent(gauge.get("prefix_cache_hit_ratio")),
-        _fill(gauge.get("saturation_ratio")), _decimal(gauge.get("imbalance_ratio")), _percent(gauge.get("error_ratio")),
+        escape("/".join(row.labels[1:])), f"{reporting} of {known}", _fill(gauge.get("saturation_ratio")),
+        _count(gauge.get("requests_running")), _count(gauge.get("requests_waiting")), _share(gauge.get("kv_cache_usage_ratio")),
+        _percent(gauge.get("prefix_cache_hit_ratio")), _decimal(gauge.get("imbalance_ratio")), _percent(gauge.get("error_ratio")),
         f"{sum(finished):,}" if finished else _ABSENT,
+        *(escape(row.info[fact]) or _ABSENT for fact in ("engine", "model")),
     ]  # fmt: skip
 
 

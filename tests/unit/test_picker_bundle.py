@@ -1,5 +1,6 @@
 """The picker's configuration: the traps of its loader, engines read directly, and what cannot be fed."""
 
+import socket
 from dataclasses import replace
 from typing import Any
 
@@ -93,3 +94,13 @@ async def test_no_pool_loses_its_file(pools: tuple[tuple[str, str], ...], why: s
                    for index, (namespace, pool) in enumerate(pools))  # fmt: skip
     with pytest.raises(Unfit, match=why):
         await picker_configs(parse_config("cluster: c").with_targets(placed), Wish())
+
+
+async def test_a_pool_whose_engine_nobody_tells_is_named() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        silent = target("a", url=f"http://127.0.0.1:{held.getsockname()[1]}/metrics")
+        known = replace(target("b", "other"), engine="vllm")
+        files, unseen = await picker_configs(parse_config("cluster: c").with_targets((silent, known)), Wish())
+    assert sorted(files) == ["serving-chat.yaml", "serving-other.yaml"]
+    assert unseen == ["serving/chat"]

@@ -12,8 +12,8 @@ _SETTLED = "=~" + "|".join(state for state in State if state in REPORTING and st
 
 
 def known_pods(level: Level, **chosen: str) -> str:
-    """All pods that exporters list."""
-    return fold_of("sum", "pods", level, **chosen)
+    """Pods that are expected to speak: all that exporters list but those told to go."""
+    return fold_of("sum", "pods", level, **chosen, state=f"!={State.TERMINATING}")
 
 
 def reporting_pods(level: Level, **chosen: str) -> str:

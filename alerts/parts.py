@@ -21,6 +21,11 @@ def reporting_pods(level: Level, **chosen: str) -> str:
     return fold_of("sum", "pods", level, **chosen, state=_SPEAKING)
 
 
+def reporting_share(level: Level, **chosen: str) -> str:
+    """Pods whose values are current over those that are expected to speak; absent without any."""
+    return f"{reporting_pods(level, **chosen)} / ({known_pods(level, **chosen)} > 0)"
+
+
 def weighted(name: str, level: Level, **chosen: str) -> str:
     """A ratio that is a mean over pods past their warm-up; absent where no exporter tells it."""
     pods, ratio = selector("pods", level, **chosen, state=_SETTLED), selector(name, level, **chosen)

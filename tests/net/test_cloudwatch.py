@@ -70,9 +70,14 @@ def row(tokens: int, **gauges: float) -> Row:
                counters={("prompt_tokens", ""): tokens})  # fmt: skip
 
 
+def start_outbox(send: Callable[[Batch], Any], size: int, *, first_pause_seconds: float = 0.001) -> Outbox[Batch]:
+    return Outbox("cloudwatch", send, SystemClock(), size=size, given_up=lambda batch: batch.receipt,
+                  first_pause_seconds=first_pause_seconds, longest_pause_seconds=max(first_pause_seconds, 0.01))  # fmt: skip
+
+
 @contextmanager
 def outbox(send: Callable[[Batch], Any], size: int = 100) -> Iterator[Outbox[Batch]]:
-    box = Outbox("cloudwatch", send, SystemClock(), size=size, first_pause_seconds=0.001, longest_pause_seconds=0.01)
+    box = start_outbox(send, size)
     yield box
     box.close(within_seconds=PATIENCE_SECONDS)
 
@@ -236,6 +241,18 @@ def test_a_fault_between_two_halves_sends_nothing_twice(cloudwatch: StandIn) -> 
         wait(lambda: len(box) == 0)
     assert (box.tally.sent, box.tally.rejected) == (63, {"refused": 1})
     assert set(Counter(one.count for bins in cloudwatch.store.bins.values() for one in bins.values())) == {1}
+
+
+def test_a_batch_that_was_given_up_half_sent_counts_what_came_of_it(cloudwatch: StandIn) -> None:
+    data = [{"MetricName": f"m{number}", "Value": 1.0} for number in range(5)]
+    batch = Batch(SystemClock().now().wall, [pack(data[:3]), pack(data[3:])], rejected=Counter({"not_finite": 2}))
+    with spoiling(cloudwatch.url, "pass", "throttle", "throttle") as proxy:
+        box = start_outbox(Sender(settings(proxy.url), SystemClock()), 1, first_pause_seconds=3600.0)
+        box.put(batch)
+        wait(lambda: box.tally.failures.total() == 1)
+        box.close(within_seconds=PATIENCE_SECONDS)
+    assert box.tally.batches == {"sent": 0, "dropped": 1}
+    assert (box.tally.sent, box.tally.rejected) == (3, {"not_finite": 2})
 
 
 def test_a_service_that_refuses_everything_is_not_asked_for_ever(cloudwatch: StandIn) -> None:

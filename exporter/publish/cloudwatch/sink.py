@@ -25,7 +25,8 @@ _END_SECONDS, _FLUSH_SECONDS = 2.5, 1.0
 @asynccontextmanager
 async def to_cloudwatch(hub: Hub, settings: Settings, *, full_interval: float) -> AsyncIterator[None]:
     """Publish while the block runs."""
-    outbox = Outbox(SINK, _send_to(hub, settings), hub.clock, size=settings.max_queued_requests)
+    outbox = Outbox(SINK, _send_to(hub, settings), hub.clock, size=settings.max_queued_requests,
+                    given_up=lambda batch: batch.receipt)  # fmt: skip
     lease = FileLease(settings.lease_file) if settings.lease_file else Alone()
     feed = Feed(settings, hub.state.cluster, lease, outbox.put)
     hub.own.outboxes.append(outbox)

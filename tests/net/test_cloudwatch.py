@@ -375,7 +375,7 @@ def play_two(cloudwatch: StandIn, *leases: Lease, graceful: bool) -> tuple[int, 
 def test_two_writers_are_seen_and_told(cloudwatch: StandIn, caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock(wall=SystemClock().now().wall)
     of = settings(cloudwatch.url)
-    writers = Writers(of, "prod", clock)
+    writers = Writers(of, lambda: "prod", clock)
     client = boto3.client("cloudwatch", region_name="us-east-1", endpoint_url=cloudwatch.url)
     beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": "prod"}], "Value": 1.0}
     start = clock.wall // 60 * 60
@@ -392,7 +392,7 @@ def test_two_writers_are_seen_and_told(cloudwatch: StandIn, caplog: pytest.LogCa
 
 def test_a_single_period_with_many_is_a_restart_or_a_request_sent_again(cloudwatch: StandIn) -> None:
     clock = FakeClock(wall=SystemClock().now().wall)
-    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    writers = Writers(settings(cloudwatch.url), lambda: "prod", clock)
     client = boto3.client("cloudwatch", region_name="us-east-1", endpoint_url=cloudwatch.url)
     beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": "prod"}], "Value": 1.0}
     for minute in range(3, 9):
@@ -404,9 +404,23 @@ def test_a_single_period_with_many_is_a_restart_or_a_request_sent_again(cloudwat
     assert writers.seen == 1
 
 
+def test_a_cluster_with_another_name_reads_back_what_is_written_under_it(cloudwatch: StandIn) -> None:
+    clock, names = FakeClock(wall=SystemClock().now().wall), iter(("prod", "west"))
+    writers = Writers(settings(cloudwatch.url), lambda: next(names), clock)
+    client = boto3.client("cloudwatch", region_name="us-east-1", endpoint_url=cloudwatch.url)
+    for name, beats in (("prod", 1.0), ("west", 3.0)):
+        beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": name}]}
+        stamp = int(clock.wall // 60 * 60 - 240)
+        client.put_metric_data(Namespace="LLMFleet", MetricData=[{**beat, "Value": beats, "Timestamp": stamp}])
+    for seen in (1, 3):
+        clock.mono += LOOK_EVERY_SECONDS
+        writers.look(client)
+        assert writers.seen == seen
+
+
 def test_who_may_not_read_back_asks_no_more(cloudwatch: StandIn) -> None:
     clock = FakeClock()
-    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    writers = Writers(settings(cloudwatch.url), lambda: "prod", clock)
     with spoiling(cloudwatch.url, "denied") as proxy:
         client = boto3.client("cloudwatch", region_name="us-east-1", endpoint_url=proxy.url)
         for _ in range(3):
@@ -419,7 +433,7 @@ def test_who_may_not_read_back_asks_no_more(cloudwatch: StandIn) -> None:
 @pytest.mark.parametrize("fault", ["throttle", "unavailable", "reset"])
 def test_a_fault_in_reading_back_is_no_reason_to_ask_no_more(cloudwatch: StandIn, fault: Fault) -> None:
     clock = FakeClock(wall=SystemClock().now().wall)
-    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    writers = Writers(settings(cloudwatch.url), lambda: "prod", clock)
     beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": "prod"}], "Value": 1.0}
     with spoiling(cloudwatch.url, "pass", fault) as proxy:
         client = make_client(settings(proxy.url))
@@ -440,7 +454,7 @@ def test_an_answer_without_results_costs_no_batch(cloudwatch: StandIn) -> None:
             return {"MetricDataResults": []}
 
     clock = FakeClock(wall=SystemClock().now().wall)
-    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    writers = Writers(settings(cloudwatch.url), lambda: "prod", clock)
     clock.mono += LOOK_EVERY_SECONDS
     send = Sender(settings(cloudwatch.url), clock, make=lambda _: Client(), after=writers.look)
     assert send(Batch(clock.wall, [pack([{"MetricName": "m", "Value": 1.0}])])).sent == 1

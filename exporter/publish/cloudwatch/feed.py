@@ -37,6 +37,7 @@ class Feed:
 
     def take(self, rows: Iterable[Row], wall: float) -> None:
         """One sample at that Unix time."""
+        rows = tuple(rows)
         closed = self._windows.take(rows, wall)
         before, self._writes = self._writes, self._is_writer()
         if self._writes and before is False:
@@ -46,6 +47,8 @@ class Feed:
             self._note(self._windows.start)
         elif closed is not None:
             self._kept = closed
+        # Only now: the window that ended bears the name that it began with.
+        self._cluster = rows[0].labels[0] if rows else self._cluster
 
     def finish(self, rows: Iterable[Row], wall: float) -> None:
         """The last sample: what is open so far goes out, and the lease with it."""

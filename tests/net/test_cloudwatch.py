@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -330,6 +331,7 @@ def test_a_window_that_was_handed_over_in_part_is_not_written_again_at_its_end(c
         feed.take([row(10)], start + 0.5)
         feed.take([row(20)], start + 60.5)
     first.finish([row(28)], start + 110)
+    first.leave()
     second.take([row(30)], start + 120.5)
     second.take([row(40)], start + 180.5)
     second.finish([row(45)], start + 200)
@@ -353,23 +355,26 @@ def play_two(cloudwatch: StandIn, *leases: Lease, graceful: bool) -> tuple[int, 
     """Two exporters see the same ten tokens a minute. The first ends in the middle of the third; batches of each."""
     of = settings(cloudwatch.url)
     start = SystemClock().now().wall // 60 * 60 - 600
-    boxes: list[list[Batch]] = [[], []]
-    feeds = [Feed(of, "prod", lease, box.append) for lease, box in zip(leases, boxes, strict=True)]
+    counted, send = [0, 0], Sender(of, SystemClock())
+
+    def put(who: int, batch: Batch) -> None:
+        counted[who] += 1
+        send(batch)
+
+    feeds = [Feed(of, "prod", lease, partial(put, who)) for who, lease in enumerate(leases)]
     for moment, total in ((0.5, 10), (60.5, 20), (120.5, 30)):
         for feed in feeds:
             feed.take([row(total)], start + moment)
     if graceful:
         feeds[0].finish([row(35)], start + 150)
+        feeds[0].leave()
     else:
         leases[0].release()
     feeds[1].take([row(38)], start + 160)
     for moment, total in ((180.5, 40), (240.5, 50)):
         feeds[1].take([row(total)], start + moment)
     feeds[1].finish([row(58)], start + 299)
-    send = Sender(of, SystemClock())
-    for batch in (*boxes[0], *boxes[1]):
-        send(batch)
-    return len(boxes[0]), len(boxes[1])
+    return counted[0], counted[1]
 
 
 def test_two_writers_are_seen_and_told(cloudwatch: StandIn, caplog: pytest.LogCaptureFixture) -> None:

@@ -25,7 +25,14 @@ _END_SECONDS, _FLUSH_SECONDS = 2.5, 1.0
 @asynccontextmanager
 async def to_cloudwatch(hub: Hub, settings: Settings) -> AsyncIterator[None]:
     """Publish while the block runs."""
-    outbox = Outbox(SINK, _send_to(hub, settings), hub.clock, size=settings.max_queued_requests,
+    send = _send_to(hub, settings)
+
+    def send_and_note(batch: Batch) -> Receipt:
+        receipt = send(batch)
+        feed.note_sent()
+        return receipt
+
+    outbox = Outbox(SINK, send_and_note, hub.clock, size=settings.max_queued_requests,
                     given_up=lambda batch: batch.receipt)  # fmt: skip
     lease = FileLease(settings.lease_file) if settings.lease_file else Alone()
     feed = Feed(settings, hub.state.cluster, lease, outbox.put)
@@ -91,4 +98,6 @@ async def _end(hub: Hub, feed: Feed, worker: ThreadPoolExecutor, outbox: Outbox[
     elif last.exception() is not None:
         say(_log, logging.ERROR, "the last window for CloudWatch was lost", error=repr(last.exception()))
     await asyncio.to_thread(outbox.close, within_seconds=end - loop.time())
+    if done:
+        feed.leave()
     worker.shutdown(wait=False, cancel_futures=True)

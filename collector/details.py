@@ -1,4 +1,4 @@
-"""What no metrics page tells: version, request limit, loaded adapters. Asked of the server's own JSON, now and then.
+"""What no metrics page tells: version, request limit, loaded adapters, TGI's model. Asked of the server's own JSON now and then.
 
 Sources: vLLM `/version` and `/v1/models`; SGLang `/v1/loads` and `/v1/models`; TGI `/info`. A server that does not answer, or
 asks for a key, leaves the fact unknown and nothing else disturbed.
@@ -21,6 +21,7 @@ class Details:
     version: str = ""
     requests_max: float | None = None
     adapters_loaded: frozenset[str] | None = None
+    model: str = ""
 
 
 PATHS: Mapping[str, tuple[str, ...]] = {
@@ -49,12 +50,16 @@ def understand_details(answers: Mapping[str, Any]) -> Details:
     said: dict[str, Any] = {}
     for answer in answers.values():
         said |= answer if isinstance(answer, dict) else {}
-    version = said.get("version")
     return Details(
-        version=version if isinstance(version, str) else "",
+        version=_text(said.get("version")),
         requests_max=_limit(said),
         adapters_loaded=_adapters(answers.get("/v1/models")),
+        model=_text(said.get("model_id")),
     )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _limit(said: Mapping[str, Any]) -> float | None:

@@ -34,6 +34,9 @@ _UNREACHED = frozenset({FailureReason.TIMEOUT, FailureReason.REFUSED, FailureRea
                         FailureReason.CONNECTION_LOST})  # fmt: skip
 """Failures that say nothing about what the engine can do."""
 _DOUBTS_AT_MOST = 3
+_TRIED_AGAIN_AFTER_SECONDS = 60.0
+"""A short answer that failed is asked for once more after this long: it may have been a moment's trouble."""
+
 _LARGEST = 2.0**63
 _NEVER = Instant(0.0, 0.0)
 
@@ -58,6 +61,7 @@ class Plan:
     values: Values
     way: Way = Way.UNTRIED
     doubts: int = 0
+    gave_up_at: float = 0.0
 
     def restarted(self, values: Values) -> bool:
         """Whether these values are of another process than the last whole page."""
@@ -80,7 +84,7 @@ class Reader:
 
         async def work() -> Reading:
             plan = self._plans.get(target.key)
-            if lane is Lane.FAST and plan is not None and plan.path and plan.way is not Way.WHOLE:
+            if lane is Lane.FAST and plan is not None and plan.path and self._worth_a_try(plan):
                 reading = await self._short(target, plan)
                 if reading is not None:
                     return reading
@@ -107,9 +111,18 @@ class Reader:
         plan = make_plan(target, page, engine, reading.rows[target])
         before = self._plans.get(target.key)
         if before is not None and before.engine is engine and not before.restarted(plan.values):
-            plan.way, plan.doubts = before.way, before.doubts
+            plan.way, plan.doubts, plan.gave_up_at = before.way, before.doubts, before.gave_up_at
         self._plans[target.key] = plan
         return reading
+
+    def _worth_a_try(self, plan: Plan) -> bool:
+        """Whether a short answer is to be asked for; an engine that gave none is asked for one now and then."""
+        now = self._clock.now().mono
+        if plan.way is Way.WHOLE:
+            if now - plan.gave_up_at < _TRIED_AGAIN_AFTER_SECONDS:
+                return False
+            plan.gave_up_at = now
+        return True
 
     async def _short(self, target: Target, plan: Plan) -> Reading | None:
         """A short answer, or None when the engine does not give a complete one; then its whole page is to be read."""
@@ -122,7 +135,7 @@ class Reader:
                 raise
             plan.doubts += 1
             if plan.way is Way.UNTRIED or plan.doubts >= _DOUBTS_AT_MOST:
-                plan.way = Way.WHOLE
+                plan.way, plan.gave_up_at = Way.WHOLE, self._clock.now().mono
             return None
         plan.way, plan.doubts = Way.SHORT, 0
         return replace(reading, at=at)

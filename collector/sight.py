@@ -43,8 +43,8 @@ class Sight:
 
     @property
     def model(self) -> str:
-        """The declared model, else the one on the page."""
-        return self.target.model or (self.values(self.newest).model if self.newest else "")
+        """The declared model, else the one on the page, else the one that the server told when asked."""
+        return self.target.model or (self.values(self.newest).model if self.newest else "") or self.details.model
 
     @property
     def role(self) -> str:

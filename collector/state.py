@@ -203,6 +203,8 @@ class State:
         """Take in what a target's server said of itself; a target that is no longer watched is ignored."""
         if (track := self.tracks.get(key)) is not None:
             track.details = details
+            pool = self.pools[track.target.pool_key]
+            pool.model = pool.model or details.model
 
     def endpoints(self, now: Instant) -> tuple[Endpoint, ...]:
         """The picker's view, straight from the last readings."""

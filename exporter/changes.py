@@ -60,4 +60,5 @@ def _describe(endpoint: Endpoint, known: _Known | None, reason: str) -> Change:
     if endpoint.failure is not None:
         facts |= {"reason": reason, "detail": endpoint.failure.detail}
     message = "state changed" if known is None or known.state != endpoint.state else "reason changed"
-    return Change(message, bool(reason) or endpoint.state not in REPORTING, facts)
+    worse = bool(reason) or endpoint.state not in REPORTING or endpoint.state is State.NO_PROGRESS
+    return Change(message, worse, facts)

@@ -30,12 +30,13 @@ class Feed:
         self._edition = Edition(first=int(hub.clock.now().wall * 1000))
         self._stop = asyncio.Event()
         self._streams = 0
+        self._looked: tuple[int, tuple[int, float, list[dict[str, Any]]]] | None = None
 
     def add_to(self, app: web.Application) -> None:
         """Routes, and the end of all streams when the server shuts down."""
         app.add_routes([
             web.get("/picker/v1/endpoints", self._once),
-            web.get("/picker/v1/stream", self._stream),
+            web.get("/picker/v1/stream", self._stream, allow_head=False),  # its head never ends
             web.get("/picker/pods/{namespace}/{pod}/metrics", self._pod),
         ])  # fmt: skip
         app.on_shutdown.append(self._end)
@@ -47,6 +48,13 @@ class Feed:
         now = self._hub.clock.now()
         entries = [entry(self._hub.state.cluster, endpoint) for endpoint in self._hub.state.endpoints(now)]
         return self._edition.of(entries), now.wall, entries
+
+    def _look(self) -> tuple[int, float, list[dict[str, Any]]]:
+        """The present as streams see it: looked at once for all of them, since a look costs milliseconds of the loop."""
+        turn = int(asyncio.get_running_loop().time() / LOOK_SECONDS)
+        if self._looked is None or self._looked[0] != turn:
+            self._looked = turn, self._present()
+        return self._looked[1]
 
     async def _once(self, request: web.Request) -> web.Response:
         number, now, entries = self._present()
@@ -84,7 +92,7 @@ class Feed:
         story, loop = Story(), asyncio.get_running_loop()
         said_at = loop.time()
         while not self._stop.is_set():
-            number, now, entries = self._present()
+            number, now, entries = self._look()
             try:
                 chosen = select(entries, query)
             except UnknownFilter:  # the last pod of a pool went
@@ -94,7 +102,7 @@ class Feed:
                     await response.write(news)
                 said_at = loop.time()
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(LOOK_SECONDS - loop.time() % LOOK_SECONDS):
                     await self._stop.wait()
 
     async def _pod(self, request: web.Request) -> web.Response:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from collector.clock import Clock
+from collector.details import ask
 from collector.http import Client
 from collector.lanes import LOADS_PATH, Reader
 from collector.model import Target
@@ -53,10 +54,16 @@ async def probe(target: Target, client: Client, clock: Clock) -> Probe:
         await reader(target, lane)
     version, refused = await _version(target, client, explanation.engine)
     missing = {one.signal: one.absent for one in explanation.signals if one.absent}
-    return Probe(url=target.url, engine=explanation.engine, version=version, model=explanation.model,
+    model = explanation.model or await _told_model(target, explanation.engine, client)
+    return Probe(url=target.url, engine=explanation.engine, version=version, model=model,
                  page_bytes=explanation.page_bytes, fast_lane=str(reader.way(target)),
                  found=tuple(one.signal for one in explanation.signals if not one.absent), missing=missing,
                  advice=tuple(_advice(explanation, refused=refused)))  # fmt: skip
+
+
+async def _told_model(target: Target, engine: str, client: Client) -> str:
+    details = await ask(target, engine, client)
+    return details.model if details else ""
 
 
 def look(target: Target, body: Body, clock: Clock) -> Explanation:

@@ -16,7 +16,7 @@ from collector.targets import Batch, merge
 from collector.urls import normal_url
 from exporter.config import Config
 from exporter.explain import Explanation
-from exporter.picker.bundle import Wish, bundle
+from exporter.picker.bundle import Unfit, Wish, bundle
 from exporter.picker.lint import Verdict, lint
 from exporter.picker.standing import Standing, standing
 from exporter.probe import Probe, look, probe
@@ -83,18 +83,24 @@ async def lint_one(
         return lint(target, await client(target), engine_type=engine_type, ports=ports)
 
 
-async def picker_configs(config: Config, wish: Wish) -> dict[str, str]:
-    """Text by file name, one a pool. Unfit when a pool cannot be fed as wished."""
+async def picker_configs(config: Config, wish: Wish) -> tuple[dict[str, str], list[str]]:
+    """Text by file name, one a pool; and pools whose engine is not known. Unfit when a pool cannot be fed as wished."""
     by_pool: dict[tuple[str, str], list[Target]] = {}
     for target in known_targets(config):
         by_pool.setdefault(target.pool_key, []).append(target)
-    files = {}
+    files: dict[str, str] = {}
+    unseen = []
     for pool, targets in sorted(by_pool.items()):
         unknown = [target for target in targets if not target.engine]
         seen = await probe_all(unknown, deadline_seconds=config.deadline)
-        engines = {target.engine for target in targets} | {probe.engine for probe in seen}
-        files[f"{pool[0]}-{pool[1]}.yaml"] = bundle(pool, targets, engines - {""}, wish, config.full)
-    return files
+        engines = ({one.engine for one in targets} | {one.engine for one in seen}) - {""}
+        unseen += [] if engines else ["/".join(pool)]
+        name = f"{pool[0]}-{pool[1]}.yaml"
+        if name in files or "/" in name:
+            why = "which another pool has too" if name in files else "which is no name of a file"
+            raise Unfit(f"{pool[0]}/{pool[1]}: its file would be {name}, {why}; render it from a configuration of its own")
+        files[name] = bundle(pool, targets, engines, wish, config.full)
+    return files, unseen
 
 
 def known_targets(config: Config) -> list[Target]:

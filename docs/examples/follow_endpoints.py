@@ -1,13 +1,13 @@
-"""Follow the picker's feed and print the least loaded endpoint at each change: `follow_endpoints.py http://127.0.0.1:9840`."""
+"""Print a pool's least loaded endpoint at each change of the feed: `follow_endpoints.py http://127.0.0.1:9840 llama-70b`."""
 
 import json
 import sys
 import urllib.request
 
 
-def events(url):
+def events(url, pool):
     """Name and data of each server-sent event; a stream that is silent for 5 s has lost its server."""
-    with urllib.request.urlopen(f"{url}/picker/v1/stream", timeout=5) as stream:
+    with urllib.request.urlopen(f"{url}/picker/v1/stream?pool={pool}", timeout=5) as stream:
         name = ""
         for line in stream:
             field, _, value = line.decode().rstrip("\n").partition(": ")
@@ -17,9 +17,9 @@ def events(url):
                 yield name, json.loads(value)
 
 
-def main(url):
+def main(url, pool):
     endpoints = {}
-    for name, data in events(url):
+    for name, data in events(url, pool):
         if name == "alive":  # what we hold is still true
             continue
         for gone in data.get("removed", []):
@@ -32,4 +32,6 @@ def main(url):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

@@ -43,7 +43,7 @@ def render_picker_config(
         picker=picker, profile=profile, sidecar_port=sidecar_port or 0, sidecar_path=sidecar_path, refresh_seconds=seconds
     )
     try:
-        files = run(picker_configs(config, wish))
+        files, unseen = run(picker_configs(config, wish))
     except Unfit as error:
         click.echo(str(error), err=True)
         sys.exit(2)
@@ -57,3 +57,6 @@ def render_picker_config(
         return [out / name for name in files]
 
     report(write, out)
+    for pool in unseen:
+        click.echo(f"{pool}: no engine answered and none is declared; check its file", err=True)
+    sys.exit(1 if unseen else 0)

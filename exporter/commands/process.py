@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from exporter.commands.options import FILE, LISTEN, LOG, SET, address, load, overrides
 from exporter.commands.result import run
@@ -32,6 +33,9 @@ def serve(path: Path | None, settings: tuple[str, ...], listen: str, log_format:
             raise click.UsageError("--role sidecar takes no configuration file: its flags say all")
         set_up(as_json=log_format == "json")
         return run_sidecar(host, port, sidecar)
+    told = click.get_current_context().get_parameter_source
+    if given := [f"--{name.replace('_', '-')}" for name in sidecar if told(name) is ParameterSource.COMMANDLINE]:
+        raise click.UsageError(f"only --role sidecar takes {', '.join(given)}")
     if path is None:
         raise click.UsageError("Missing option '--config'.")
     return _run_cluster(path, settings, host, port, as_json=log_format == "json")

@@ -1,6 +1,7 @@
 """`serve --role sidecar`: its flags, each of which the environment can give as well, and what is made of them."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -72,8 +73,8 @@ def _plan(host: str, port: int, flags: dict[str, Any]) -> Any:
 
     if bool(flags["tls_key_file"] or flags["tls_client_ca_file"]) and not flags["tls_cert_file"]:
         raise click.UsageError("--tls-key-file and --tls-client-ca-file need --tls-cert-file")
-    if not flags["picker_path"].startswith("/") or "?" in flags["picker_path"]:
-        raise click.UsageError(f"--picker-path: expected a path such as /picker, got {flags['picker_path']!r}")
+    if not re.fullmatch(r"/[!-~]*", path := flags["picker_path"]) or path in ("/healthz", "/status") or set(path) & set("?#"):
+        raise click.UsageError(f"--picker-path: expected a free path such as /picker, got {path!r}")
     tls = ServerTls(cert_file=flags["tls_cert_file"], key_file=flags["tls_key_file"], client_ca_file=flags["tls_client_ca_file"])
     style = Style(names=flags["names"], kv_fold=flags["kv_fold"], kv_stand_in=flags["kv_stand_in"], adapters=flags["adapters"])
     return Plan(target=_target(flags), host=host, port=port, path=flags["picker_path"], style=style, pace=_pace(flags),

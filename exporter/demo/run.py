@@ -21,8 +21,8 @@ _WHAT = {
     "kill": "dies for {} s and comes back",
     "hang": "accepts connections and does not answer for {} s",
     "freeze": "serves its page for {} s while the engine stands still",
-    "slow": "is slow for {} s",
-    "fail": "fails every request for {} s",
+    "slow": "is slow for {} s: it stays fresh, its requests wait",
+    "fail": "fails every request for {} s: it stays fresh, its pool shows errors",
 }
 
 
@@ -86,6 +86,7 @@ def announcement(base: str, pods: Sequence[DemoTarget], faults: Sequence[Fault],
             for fault in faults
         ),
         "",
+        "Besides, traffic comes in waves: pools run full and recover without a fault.",
         "Ctrl-C ends it. State changes are logged below.",
     ]
     return "\n".join(lines)

@@ -141,8 +141,9 @@ def _head(pool: tuple[str, str], engines: Collection[str], wish: Wish) -> list[s
         lines.append("Sidecars in all pods; where a pod has an engine label, its sidecar's --names says the same.")
     elif engines:
         lines.append(f"Pods need the label {LABELS[wish.picker]}: {' or '.join(sorted(engines))}.")
-    if "tgi" in engines and not wish.sidecar_port:
-        lines.append("TGI tells no use of its KV cache: its pods always look empty to that scorer. A sidecar has a stand-in.")
+    if "tgi" in engines:
+        remedy = "Start its sidecars with --kv-stand-in." if wish.sidecar_port else "A sidecar has a stand-in."
+        lines.append(f"TGI tells no use of its KV cache: its pods always look empty to that scorer. {remedy}")
     return lines
 
 

@@ -94,6 +94,9 @@ def _label(engine_type: str, engine: str) -> Iterable[Finding]:
     elif engine and engine != (engine_type or "vllm") and engine in DIALECTS:
         yield Finding(field="engine label", family="", reads=f"as {engine_type or 'vllm'}", grade="wrong",
                       why=f"the page is of {engine}: label the pod {engine!r}")  # fmt: skip
+    elif engine and engine not in DIALECTS:
+        why = f"no picker knows {engine} by itself: take the mapping of 'render picker-config', or a sidecar"
+        yield Finding(field="engine label", family="", reads=f"as {engine_type or 'vllm'}", grade="wrong", why=why)
 
 
 def _number(field: str, spec: str, page: Page, ours: float | None, instead: str) -> Finding:

@@ -54,21 +54,23 @@ class ServerContext:
     def __init__(self, tls: ServerTls) -> None:
         self._tls = tls
         self._stamp = stamp(*tls.files)
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self._load()
+        self.context = self._loaded(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
 
     def renew(self) -> None:
         """Take over files that changed, for connections from now on; files that do not fit together yet are left alone."""
         with suppress(OSError, ValueError):
             if (now := stamp(*self._tls.files)) != self._stamp:
-                self._load()
+                # A certificate without its key would stay in the context that serves.
+                self._loaded(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
+                self._loaded(self.context)
                 self._stamp = now
 
-    def _load(self) -> None:
-        self.context.load_cert_chain(self._tls.cert_file, self._tls.key_file or None, password=_no_password)
+    def _loaded(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        context.load_cert_chain(self._tls.cert_file, self._tls.key_file or None, password=_no_password)
         if self._tls.client_ca_file:
-            self.context.load_verify_locations(self._tls.client_ca_file)
-            self.context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(self._tls.client_ca_file)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
 
 
 def _no_password() -> str:

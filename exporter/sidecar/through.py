@@ -69,6 +69,7 @@ class Through:
         self._asking: asyncio.Task[None] | None = None
         self._seldom = Seldom()
         self._told: frozenset[str] = _REQUIRED
+        self._sampled: Instant | None = None
         self.tally = Tally()
         state.watch([target], clock.now())
 
@@ -97,7 +98,8 @@ class Through:
                 await asyncio.wait([task])
 
     def _fresh(self, now: Instant) -> bool:
-        last = self._state.tracks[self._target.key].last_good
+        """Whether a scrape that was done to its end is new enough: one under way may have read only a page that lags behind."""
+        last = self._sampled
         return last is not None and 0 <= now.mono - last.mono <= self._pace.fresh_for
 
     async def _shared(self, within_seconds: float) -> Reading | Failure:
@@ -120,6 +122,7 @@ class Through:
             outcome = await self._read(self._target, Lane.FAST)
             self._state.absorb(outcome)
         failed = isinstance(outcome, Failure)
+        self._sampled = None if failed else outcome.at
         self.tally.scrapes[str(outcome.reason) if isinstance(outcome, Failure) else str(outcome.lane)] += 1
         if not failed:
             self._ask_if_due(outcome.at)

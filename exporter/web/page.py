@@ -29,8 +29,8 @@ setInterval(async () => {
   } catch {} finally { asking = false; }
 }, 2000);
 """
-_POOL_HEAD = ("Pool", "Model", "Engine", "Pods", "Running", "Waiting", "KV cache", "Prefix hits", "Saturation", "Imbalance",
-              "Errors", "Finished")  # fmt: skip
+_POOL_HEAD = ("Pool", "Pods", "Saturation", "Running", "Waiting", "KV cache", "Prefix hits", "Imbalance", "Errors", "Finished",
+              "Engine", "Model")  # fmt: skip
 _POD_HEAD = ("Pod", "Engine", "Accelerator", "State", "Age", "Running", "Waiting", "KV cache", "Prefix hits", "Adapters")
 _MEANING = {
     State.FRESH: "its values are current",
@@ -39,6 +39,17 @@ _MEANING = {
     State.STALE: "no good sample lately: its load is not known",
     State.TERMINATING: "it is being taken away",
     State.DOWN: "attempts fail and there was no good sample for long",
+}
+_HEAD_MEANING = {
+    "Pods": "those with current values, of all that are known",
+    "KV cache": "share in use",
+    "Prefix hits": "share of looked-up prompt tokens found in the prefix cache, over the window",
+    "Saturation": "mean of the pods' fuller one of queue and KV cache over their limits; from 1 on there is no room",
+    "Imbalance": "load of the busiest pod over the mean; 1 is even",
+    "Errors": "share of finished requests that failed, over the window",
+    "Finished": "requests since the exporter began to watch",
+    "Age": "time since the last good sample",
+    "Adapters": "LoRA adapters with work, of how many fit",
 }
 _TEXT = frozenset({"Pool", "Pod", "Model", "Engine", "Accelerator", "State", "Adapters"})
 _ABSENT = '<span class="absent" title="not known">–</span>'
@@ -83,12 +94,16 @@ def _kind(name: str) -> str:
     return ' class="text"' if name in _TEXT else ""
 
 
+def _title(name: str) -> str:
+    return f' title="{escape(_HEAD_MEANING[name])}"' if name in _HEAD_MEANING else ""
+
+
 def _line(head: tuple[str, ...], cells: list[str]) -> str:
     return "<tr>" + "".join(f"<td{_kind(name)}>{cell}</td>" for name, cell in zip(head, cells, strict=True)) + "</tr>"
 
 
 def _table(head: tuple[str, ...], lines: Iterable[str]) -> str:
-    top = "".join(f"<th{_kind(name)}>{name}</th>" for name in head)
+    top = "".join(f"<th{_kind(name)}{_title(name)}>{name}</th>" for name in head)
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
 
 
@@ -98,11 +113,11 @@ def _pool_cells(row: Row) -> list[str]:
     known = sum(int(row.gauges[("pods", state)]) for state in State)
     finished = [count for (name, _), count in row.counters.items() if name == "requests"]
     return [
-        escape("/".join(row.labels[1:])), escape(row.info["model"]) or _ABSENT, escape(row.info["engine"]) or _ABSENT,
-        f"{reporting} of {known}", _count(gauge.get("requests_running")), _count(gauge.get("requests_waiting")),
-        _share(gauge.get("kv_cache_usage_ratio")), _percent(gauge.get("prefix_cache_hit_ratio")),
-        _fill(gauge.get("saturation_ratio")), _decimal(gauge.get("imbalance_ratio")), _percent(gauge.get("error_ratio")),
+        escape("/".join(row.labels[1:])), f"{reporting} of {known}", _fill(gauge.get("saturation_ratio")),
+        _count(gauge.get("requests_running")), _count(gauge.get("requests_waiting")), _share(gauge.get("kv_cache_usage_ratio")),
+        _percent(gauge.get("prefix_cache_hit_ratio")), _decimal(gauge.get("imbalance_ratio")), _percent(gauge.get("error_ratio")),
         f"{sum(finished):,}" if finished else _ABSENT,
+        *(escape(row.info[fact]) or _ABSENT for fact in ("engine", "model")),
     ]  # fmt: skip
 
 

@@ -135,5 +135,5 @@ async def run_and_end(arguments: list[str], folder: Path, ports: dict[str, str],
     code = await asyncio.wait_for(process.wait(), 10)
     text = "".join(printed) + rest
     if (bound := re.search(r"(?:url=|page +)http://(127\.0\.0\.1:\d+)", text)) is not None:
-        ports["127.0.0.1:19840"] = bound[1]
+        ports["127.0.0.1:9840"] = bound[1]
     return code, text

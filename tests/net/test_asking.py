@@ -22,7 +22,7 @@ ANSWERS: dict[str, dict[str, object]] = {
         "/v1/models": {"data": [{"id": "a", "parent": "m"}, {"id": "m", "parent": None}]},
     },
     "sglang": {"/v1/loads": {"version": "0.5.23", "loads": [{"max_running_requests": 48}]}},
-    "tgi": {"/info": {"version": "3.3.7", "max_concurrent_requests": 128}},
+    "tgi": {"/info": {"version": "3.3.7", "max_concurrent_requests": 128, "model_id": "bloom"}},
 }
 
 
@@ -65,5 +65,7 @@ async def test_details_reach_every_level(engine: str, version: str, limit: float
     for row in (pod_row(cut), pool_row(cut)):
         assert (row.gauges.get(("requests_max", "")), row.gauges.get(("adapters_loaded", ""))) == (limit, loaded)
     assert cut.cluster.gauges.get(("requests_max", "")) == limit
+    if engine == "tgi":
+        assert (pod_row(cut).info["model"], pool_row(cut).info["model"]) == ("bloom", "bloom")
     assert asked[0] == "/metrics?verbose=1"
     assert not any("verbose" in path for path in asked[1:])

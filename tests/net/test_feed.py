@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,34 @@ async def test_the_stream_tells_all_then_changes_and_that_it_lives(clock: FakeCl
         assert (found[0], [one["requests_waiting"] for one in found[1]["endpoints"]]) == ("changes", [9])
         async with session.get(f"{url}/picker/v1/endpoints") as now:
             assert (await now.json())["snapshot"] == found[1]["snapshot"]
+
+
+async def test_many_streams_look_at_the_state_as_often_as_one(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.05)
+    looks = 0
+    present = feed.Feed._present
+
+    def counted(self: feed.Feed) -> Any:
+        nonlocal looks
+        looks += 1
+        return present(self)
+
+    monkeypatch.setattr(feed.Feed, "_present", counted)
+    async with served(clock) as (hub, url), aiohttp.ClientSession() as session, AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(session.get(f"{url}/picker/v1/stream")) for _ in range(20)]
+        for stream in streams:
+            await next_event(stream.content)
+        looks = 0
+        await asyncio.sleep(0.5)
+        assert looks <= 15
+        busy(hub, A, waiting=9)
+        for stream in streams:
+            assert (await next_event(stream.content))[0] == "changes"
+
+
+async def test_the_head_of_a_stream_is_refused(clock: FakeClock) -> None:
+    async with served(clock) as (_, url), aiohttp.ClientSession() as session, session.head(f"{url}/picker/v1/stream") as response:
+        assert response.status == 405
 
 
 async def test_what_cannot_be_streamed_is_said(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +150,7 @@ async def test_a_pods_page_in_the_pickers_names(clock: FakeClock) -> None:
 async def test_the_example_follows_the_stream(clock: FakeClock) -> None:
     assert len(EXAMPLE.read_text().splitlines()) <= 45
     async with served(clock) as (hub, url):
-        process = await asyncio.create_subprocess_exec(sys.executable, str(EXAMPLE), url, stdout=asyncio.subprocess.PIPE)
+        process = await asyncio.create_subprocess_exec(sys.executable, str(EXAMPLE), url, A.pool, stdout=asyncio.subprocess.PIPE)
         assert process.stdout is not None
         try:
             assert await asyncio.wait_for(process.stdout.readline(), 20) == b"a:8000\n"

@@ -129,7 +129,7 @@ async def test_a_starter_is_a_good_configuration_with_a_pool_for_each_model() ->
     text = write_starter(probes, cluster="it's mine")
     config = parse_config(text)
     assert config.cluster == "it's mine"
-    assert {one.url: one.pool for one in config.targets} == {urls[0]: "tiny-llama", urls[1]: "unknown", urls[2]: "unknown"}
+    assert {one.url: one.pool for one in config.targets} == {urls[0]: "tiny-llama", urls[1]: "bloom-560m", urls[2]: "unknown"}
     assert "# vllm 0.32.0" in text
     assert "# refused when asked: cannot connect: Connection refused" in text
     assert parse_config(write_starter([], cluster="c")).targets

@@ -17,7 +17,7 @@ from collector.auth import Auth, Tls
 from collector.clock import Clock
 from collector.model import Target
 from exporter.sidecar import peer as peers
-from exporter.sidecar.guard import ServerTls
+from exporter.sidecar.guard import ServerContext, ServerTls
 from exporter.sidecar.serve import ListenError, Plan, Running, running
 from exporter.sidecar.through import Pace
 from tests.conftest import FakeClock
@@ -142,6 +142,31 @@ async def test_what_sglang_tells_at_once_goes_before_its_page(clock: FakeClock) 
             clock.advance(4.0)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_the_page_that_lags_is_no_sample_before_the_short_answer_is_there(clock: FakeClock, *, fails: bool) -> None:
+    """A second poll while the first still waits for it, or after it broke."""
+    rank = {"dp_rank": 0, "num_running_reqs": 7, "num_waiting_reqs": 5, "token_usage": 0.5, "max_total_num_tokens": 1000}
+    asked, gate = asyncio.Event(), asyncio.Event()
+    good = engine({"/metrics": answer(page("sglang-0.5.23-load-queued")), "/v1/loads": told(loads=[rank])})
+
+    async def script(server: Server, writer: asyncio.StreamWriter) -> None:
+        if server.paths[-1] == "/v1/loads" and not gate.is_set():
+            asked.set()
+            await gate.wait()
+            if fails:
+                return writer.close()
+        return await good(server, writer)
+
+    async with beside(script, clock, pace=replace(QUICK, budget=5.0)) as (_, sidecar):
+        first = asyncio.create_task(get(sidecar))
+        await asked.wait()
+        second = asyncio.create_task(get(sidecar))
+        await asyncio.wait([second], timeout=0.2)
+        gate.set()
+        for status, text in (await first, await second, await get(sidecar)):
+            assert status == 503 or numbers(text)["vllm:num_requests_running"] == 7
+
+
 # --- nothing old --------------------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +274,45 @@ async def test_tls_and_certificates_of_clients(tmp_path: Path) -> None:
         for context in (stranger, ssl.create_default_context(cafile=str(ours.file))):
             with pytest.raises(aiohttp.ClientError):
                 await get(sidecar, secure=context)
+
+
+async def test_a_certificate_whose_key_is_still_to_come_is_left_alone(tmp_path: Path) -> None:
+    ours = Authority(tmp_path, "ours")
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    (first, first_key), (second, second_key) = ours.issue("first"), ours.issue("second")
+    certificate.write_bytes(first.read_bytes())
+    key.write_bytes(first_key.read_bytes())
+    secure = ssl.create_default_context(cafile=str(ours.file))
+    served = ServerContext(ServerTls(cert_file=str(certificate), key_file=str(key)))
+    listening = await asyncio.start_server(_page_for_ever, "127.0.0.1", 0, ssl=served.context)
+
+    async def shown() -> bytes | None:
+        _, writer = await asyncio.open_connection(*listening.sockets[0].getsockname(), ssl=secure)
+        secret = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return ssl.DER_cert_to_PEM_cert(secret).encode()
+
+    async with listening:
+        certificate.write_bytes(second.read_bytes())
+        served.renew()
+        assert await shown() == first.read_bytes()
+        key.write_bytes(second_key.read_bytes())
+        served.renew()
+        assert await shown() == second.read_bytes()
+
+
+async def test_short_answers_that_failed_for_a_while_are_used_again(clock: FakeClock) -> None:
+    rank = {"dp_rank": 0, "num_running_reqs": 7, "num_waiting_reqs": 5, "token_usage": 0.5, "max_total_num_tokens": 1000}
+    paths = {"/metrics": answer(page("sglang-0.5.23-load-queued")), "/v1/loads": answer(b"", "503 Busy")}
+    async with beside(engine(paths), clock) as (_, sidecar):
+        for _ in range(4):
+            assert (await get(sidecar))[0] == 200
+            clock.advance(0.2)
+        paths["/v1/loads"] = told(loads=[rank])
+        clock.advance(61.0)
+        await get(sidecar)
+        clock.advance(0.2)
+        assert numbers((await get(sidecar))[1])["vllm:num_requests_running"] == 7
 
 
 async def test_the_engine_may_want_a_certificate_and_a_token(tmp_path: Path) -> None:

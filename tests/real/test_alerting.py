@@ -98,6 +98,7 @@ def test_the_shipped_example_sends_an_alert_where_it_belongs(labels: tuple[str, 
     assert output_of([program("amtool"), "config", "routes", "test", f"--config.file={EXAMPLE}", *labels]).strip() == receiver
 
 
+@pytest.mark.real_heavy
 def test_vmalert_evaluates_the_shipped_rules(vmagent: Running, victoria: Running, tmp_path: Path) -> None:
     """Rendered without `keep_firing_for`, which Debian's old vmalert refuses."""
     command = [sys.executable, "-m", "exporter", "render", "alerts", "--out", str(tmp_path / "rules"), "--no-keep-firing-for"]

@@ -29,7 +29,7 @@ TGI = {"/info": {"version": "3.3.7", "max_concurrent_requests": 128, "model_id":
     ("answers", "expected"),
     [
         (VLLM, Details("0.32.0", None, frozenset("ab"))), (SGLANG, Details("0.5.23", 64.0, frozenset())),
-        (TGI, Details("3.3.7", 128.0, None)), ({}, Details()),
+        (TGI, Details("3.3.7", 128.0, None, "m")), ({}, Details()),
     ],
 )  # fmt: skip
 def test_facts(answers: Mapping[str, Any], expected: Details) -> None:
@@ -39,7 +39,8 @@ def test_facts(answers: Mapping[str, Any], expected: Details) -> None:
 @pytest.mark.parametrize("odd", [
     None, [], "x", 7, {"version": 3}, {"loads": "x"}, {"loads": []}, {"loads": [1]}, {"max_concurrent_requests": "128"},
     {"max_concurrent_requests": True}, {"max_concurrent_requests": -1}, {"max_concurrent_requests": 1 << 40},
-    {"loads": [{"max_running_requests": 1}, {}]}, {"data": {}}, {"data": [1, {"parent": "p"}, {"id": 3, "parent": "p"}]},
+    {"loads": [{"max_running_requests": 1}, {}]},
+    {"model_id": 7}, {"model_id": ["m"]}, {"data": {}}, {"data": [1, {"parent": "p"}, {"id": 3, "parent": "p"}]},
 ])  # fmt: skip
 @pytest.mark.parametrize("path", ["/version", "/v1/loads", "/info", "/v1/models"])
 def test_answers_of_another_shape_say_nothing(path: str, odd: Any) -> None:

@@ -47,7 +47,8 @@ def test_the_servers_words_are_heard_and_cut_short() -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("", 0.0), ("120", 120.0), (" 3 ", 3.0), ("-1", 0.0), ("soon", 0.0), ("nan", 0.0), ("1e999", 0.0),
-     ("Fri, 15 Jan 2027 08:00:30 GMT", 30.0), ("Fri, 15 Jan 2027 07:00:00 GMT", 0.0)],
+     ("Fri, 15 Jan 2027 08:00:30 GMT", 30.0), ("Fri, 15 Jan 2027 07:00:00 GMT", 0.0),
+     ("Wed, 21 Oct 999999999999 07:28:00 GMT", 0.0)],
 )  # fmt: skip
 def test_retry_after(text: str, seconds: float) -> None:
     assert retry_after(text, now=1_800_000_000.0) == seconds
@@ -65,7 +66,8 @@ def details(seconds: int | None) -> list[tuple[str, str | bytes]]:
 def test_a_full_server_is_asked_again_only_if_it_says_when() -> None:
     told = of_error(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", details(2))
     assert (told.reason, told.again, told.after_seconds) == ("throttled", True, 2.5)
-    for metadata in ([], details(None), [("grpc-status-details-bin", b"\xff")]):
+    broken = Status(details=[Any(type_url="type.googleapis.com/google.rpc.RetryInfo", value=b"\xff")]).SerializeToString()
+    for metadata in ([], details(None), *([("grpc-status-details-bin", raw)] for raw in (b"\xff", broken))):
         mute = of_error(grpc.StatusCode.RESOURCE_EXHAUSTED, "message larger than max", metadata)
         assert (mute.reason, mute.again) == ("throttled", False)
 

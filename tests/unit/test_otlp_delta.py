@@ -60,6 +60,19 @@ def test_a_total_that_began_anew_is_told_whole_from_its_new_start() -> None:
     assert more.value == 30, "a higher total of a new start is no continuation"
 
 
+def test_a_clock_that_was_set_back_behind_the_start_counts_nothing_twice() -> None:
+    """Starts are then the points' own times, another at each look, until the clock has caught up."""
+    ledger, told = Ledger(), 0
+    for total, start, when in ((10, 1000, 1010), (20, 30, 30), (30, 40, 40), (40, 1000, 1030), (50, 1000, 1040)):
+        metric = counter(total, when=when, start=start)
+        point = only(ledger.since(metric))
+        assert isinstance(point, NumberDataPoint)
+        assert (point.start_time_unix_nano or 0) <= point.time_unix_nano
+        told += int(point.value)
+        ledger.take([metric])
+    assert told == 50
+
+
 def test_temporality_is_said_and_gauges_stay() -> None:
     ledger = Ledger()
     gauge = metric_of("g", Kind.GAUGE, [NumberDataPoint({}, 0, 1, 2.0)], unit="", help_text="")

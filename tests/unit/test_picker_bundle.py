@@ -1,12 +1,16 @@
 """The picker's configuration: the traps of its loader, engines read directly, and what cannot be fed."""
 
+import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
 from collector.scoring import Full
+from exporter.config import parse_config
 from exporter.picker.bundle import PICKERS, PROFILES, Unfit, Wish, bundle
+from exporter.single import picker_configs
 from tests.make import target
 
 POOL = ("serving", "chat")
@@ -82,3 +86,21 @@ def test_a_pod_with_several_ports_gets_no_sidecar() -> None:
     with pytest.raises(Unfit, match=r"10\.0\.0\.1 has 2 ports"):
         bundle(POOL, same_host, {"vllm"}, Wish(sidecar_port=9841), Full())
     assert bundle(POOL, ranks, {"vllm"}, Wish(), Full())
+
+
+@pytest.mark.parametrize(("pools", "why"), [((("a-b", "c"), ("a", "b-c")), "another pool"), ((("a", "meta/llama"),), "no name")])
+async def test_no_pool_loses_its_file(pools: tuple[tuple[str, str], ...], why: str) -> None:
+    placed = tuple(replace(target(f"p{index}"), namespace=namespace, pool=pool, engine="vllm")
+                   for index, (namespace, pool) in enumerate(pools))  # fmt: skip
+    with pytest.raises(Unfit, match=why):
+        await picker_configs(parse_config("cluster: c").with_targets(placed), Wish())
+
+
+async def test_a_pool_whose_engine_nobody_tells_is_named() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        silent = target("a", url=f"http://127.0.0.1:{held.getsockname()[1]}/metrics")
+        known = replace(target("b", "other"), engine="vllm")
+        files, unseen = await picker_configs(parse_config("cluster: c").with_targets((silent, known)), Wish())
+    assert sorted(files) == ["serving-chat.yaml", "serving-other.yaml"]
+    assert unseen == ["serving/chat"]

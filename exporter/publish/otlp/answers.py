@@ -65,5 +65,5 @@ def retry_after(text: str, *, now: float | None = None) -> float:
         return float(text)
     try:
         return max(parsedate_to_datetime(text).timestamp() - (time.time() if now is None else now), 0.0)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0.0

@@ -12,11 +12,13 @@ from exporter.publish.otlp.ended import Ended
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A part of a batch: `cumulative` is what it holds as totals, `points` their number; or series that ended."""
+    """A part of a batch: `cumulative` is what it holds as totals, `points` their number; or series that ended, and when
+    in nanoseconds."""
 
     scopes: tuple[ScopeMetrics, ...]
     points: int
     ended: Ended | None = None
+    ended_at: int = 0
 
     @property
     def cumulative(self) -> Iterator[Metric]:

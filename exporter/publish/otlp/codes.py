@@ -38,11 +38,10 @@ def retry_info(metadata: Iterable[tuple[str, str | bytes]]) -> float | None:
     for key, value in metadata:
         if key == _DETAILS and isinstance(value, bytes):
             try:
-                details = Status.FromString(value).details
+                for detail in Status.FromString(value).details:
+                    told = RetryInfo()
+                    if detail.Unpack(told):
+                        return max(float(told.retry_delay.seconds) + float(told.retry_delay.nanos) / 1e9, 0.0)
             except DecodeError:
                 return None
-            for detail in details:
-                told = RetryInfo()
-                if detail.Unpack(told):
-                    return max(float(told.retry_delay.seconds) + float(told.retry_delay.nanos) / 1e9, 0.0)
     return None

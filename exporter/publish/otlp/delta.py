@@ -58,23 +58,32 @@ def _key(metric: Metric, point: Point) -> Key:
 
 
 def _goes_on(before: Point | None, now: Point) -> bool:
-    """True when a point continues what was told: the same start, nothing fell."""
-    if before is None or before.start_time_unix_nano != now.start_time_unix_nano:
+    """True when a point continues what was told: the same start, nothing fell. A start at the point's own time tells none: the
+    total is this very moment's, or the clock was set back behind its beginning."""
+    if before is None:
+        return False
+    if before.start_time_unix_nano != now.start_time_unix_nano and not (_startless(before) or _startless(now)):
         return False
     if isinstance(now, HistogramDataPoint):
         return isinstance(before, HistogramDataPoint) and now.count >= before.count
     return isinstance(before, NumberDataPoint) and now.value >= before.value
 
 
+def _startless(point: Point) -> bool:
+    return (point.start_time_unix_nano or 0) >= point.time_unix_nano
+
+
 def _increase(before: Point | None, now: Point) -> Point:
     """The whole of a series that is new or began anew counts from its own start."""
     if not _goes_on(before, now):
         return now
+    assert before is not None
+    start = min(before.time_unix_nano, now.time_unix_nano)
     if isinstance(now, NumberDataPoint) and isinstance(before, NumberDataPoint):
-        return replace(now, start_time_unix_nano=before.time_unix_nano, value=now.value - before.value)
+        return replace(now, start_time_unix_nano=start, value=now.value - before.value)
     assert isinstance(now, HistogramDataPoint)
     assert isinstance(before, HistogramDataPoint)
-    return replace(now, start_time_unix_nano=before.time_unix_nano, count=now.count - before.count,
+    return replace(now, start_time_unix_nano=start, count=now.count - before.count,
                    sum=max(now.sum - before.sum, 0.0), bucket_counts=_bucket_gains(before.bucket_counts, now.bucket_counts),
                    )  # fmt: skip
 

@@ -13,6 +13,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.core import Metric as Family
 
 from collector.clock import Clock
+from collector.naming import GEN_AI, families, otlp_name
 from collector.snapshot import Snapshot
 from exporter import __version__
 from exporter.log import say
@@ -26,6 +27,8 @@ from exporter.publish.otlp.settings import GRPC, Settings
 from exporter.publish.outbox import Receipt
 
 _log = logging.getLogger(__name__)
+_RELAYED = frozenset(otlp_name(*family) for family in families()) | frozenset(GEN_AI.values())
+"""Names of what a moment holds; what the exporter says of itself is as old as its sending."""
 
 
 class Sender(Protocol):
@@ -99,7 +102,7 @@ class Courier:
             self._cut, self._requests = cut, self._make(cut.snapshot())
             self._request = next(self._requests, None)
         while (request := self._request) is not None:
-            ended = request.ended.messages(nanoseconds(self._clock.now().wall)) if request.ended else ()
+            ended = request.ended.messages(request.ended_at) if request.ended else ()
             self._note(request, self._sender.send(message(self._as_told(request), self._resource), ended))
             self._request = next(self._requests, None)
         receipt = Receipt(self._sent, dict(self._rejected))
@@ -122,7 +125,10 @@ class Courier:
         if self._ledger is not None:
             self._ledger.forget()
         for ended in self._living.ended().parts(most):
-            yield Request((ScopeMetrics(SCOPE, (), ""),), 0, ended)
+            # At the moment that lacks them: a later one would lie behind points of moments that still wait in the queue.
+            relayed = all(form.name in _RELAYED for form in ended.series)
+            wall = (snapshot.at if relayed else self._clock.now()).wall
+            yield Request((ScopeMetrics(SCOPE, (), ""),), 0, ended, nanoseconds(wall))
 
     def _metrics(self, snapshot: Snapshot) -> Iterator[tuple[InstrumentationScope, Metric]]:
         for metric in build(snapshot, self._rejected, max_pods=self.max_pods, gen_ai=self._settings.gen_ai):

@@ -1,6 +1,7 @@
 """Every key that may stand in the settings file, with its type; None leaves what ships."""
 
 from dataclasses import MISSING, fields
+from typing import Any
 
 import msgspec
 
@@ -65,7 +66,8 @@ class File(_Strict, frozen=True):
     windows: list[Window] | None = None
     budget_window: str = DEFAULTS.budget_window
     thresholds: Limits = Limits()  # type: ignore[valid-type]
-    alerts: dict[str, Override | bool] = {}
+    alerts: dict[str, Any] = {}
+    """Of Override or bool, read one by one: msgspec does not say under which key of a mapping a mistake stands."""
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {

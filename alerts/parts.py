@@ -12,13 +12,18 @@ _SETTLED = "=~" + "|".join(state for state in State if state in REPORTING and st
 
 
 def known_pods(level: Level, **chosen: str) -> str:
-    """All pods that exporters list."""
-    return fold_of("sum", "pods", level, **chosen)
+    """Pods that are expected to speak: all that exporters list but those told to go."""
+    return fold_of("sum", "pods", level, **chosen, state=f"!={State.TERMINATING}")
 
 
 def reporting_pods(level: Level, **chosen: str) -> str:
     """Those whose values are current."""
     return fold_of("sum", "pods", level, **chosen, state=_SPEAKING)
+
+
+def reporting_share(level: Level, **chosen: str) -> str:
+    """Pods whose values are current over those that are expected to speak; absent without any."""
+    return f"{reporting_pods(level, **chosen)} / ({known_pods(level, **chosen)} > 0)"
 
 
 def weighted(name: str, level: Level, **chosen: str) -> str:

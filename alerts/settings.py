@@ -63,7 +63,7 @@ def _build(file: File) -> Settings:
         thresholds=_thresholds(file),
         selector=_selector(file.selector),
         exporter_job=_named("exporter_job", file.exporter_job),
-        changes={alert: _change(alert, override) for alert, override in file.alerts.items()},
+        changes={alert: _change(alert, given) for alert, given in file.alerts.items()},
     )
     _check_windows(settings)
     return settings
@@ -168,12 +168,22 @@ def _selector(selector: Selector) -> dict[str, str]:
     return found
 
 
-def _change(alert: str, override: Override | bool) -> Change:
+def _change(alert: str, given: Any) -> Change:
     known = tuple(dict.fromkeys(rule.name for rule in alerts_of(GROUPS)))
     if alert not in known:
         raise ValueError(f"alerts.{alert}: there is no such alert; {nearest(alert, known)}")
+    override = _override(alert, given)
     if isinstance(override, bool):
         return Change(disabled=not override)
     waits = {name: None if (text := getattr(override, name)) is None else _at(f"alerts.{alert}.{key}", _wait, text)
              for name, key in (("pending", "for"), ("keep_firing", "keep_firing_for"))}  # fmt: skip
     return Change(pending_seconds=waits["pending"], keep_firing_seconds=waits["keep_firing"], severity=override.severity)
+
+
+def _override(alert: str, given: Any) -> Override | bool:
+    try:
+        return msgspec.convert(given, Override | bool)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        told = explain(f"{what} - at `$.alerts[{alert}]{where or '`'}", SECTIONS)
+        raise ValueError(told.replace(f"alerts[{alert}]", f"alerts.{alert}", 1)) from error

@@ -82,7 +82,7 @@ async def measure(url: str) -> None:
     calm_share = (time.process_time() - calm_cpu) / CALM_SECONDS
     watching.cancel()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    async with to_cloudwatch(hub, config.cloudwatch, full_interval=config.full_interval):
+    async with to_cloudwatch(hub, config.cloudwatch):
         keep_for_good()
         watching = asyncio.create_task(stalls(busy))
         begun, cpu = time.monotonic(), time.process_time()

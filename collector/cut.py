@@ -187,8 +187,9 @@ def load_gauges(
     for name, spread in (("imbalance_ratio", scoring.imbalance(loads)), ("load_variation_ratio", scoring.variation(loads))):
         if spread is not None:
             gauges[name] = spread
-    if pods:
-        gauges["reporting_ratio"] = len(reporting) / len(pods)
+    # A pod told to go need not speak: else a pool that is scaled down would read as one that fell silent.
+    if staying := sum(pod.state is not State.TERMINATING for pod in pods):
+        gauges["reporting_ratio"] = len(reporting) / staying
     return (
         _of_level(level, gauges)
         | _one_hot("pods", Counter(pod.state for pod in pods))

@@ -268,7 +268,8 @@ _COMPUTED = (
     *(_gauge(name.replace("_seconds", "_window_seconds"), "seconds", Fold.DERIVED,
              f"Quantile of {name} over the window, on the engines' own buckets.", levels=_ABOVE, labels=("quantile", "window"))
       for name in WINDOWED),
-    _gauge("reporting_ratio", "ratio", Fold.DERIVED, "Share of known pods whose values are current.", levels=_ABOVE),
+    _gauge("reporting_ratio", "ratio", Fold.DERIVED, "Share of known pods, terminating ones aside, whose values are current.",
+           levels=_ABOVE),
     _gauge("pods", "pods", Fold.DERIVED, "Pods by state.", levels=_ABOVE, labels=("state",), children=tuple(State)),
     _gauge("state", "", Fold.DERIVED, "1 for the state the pod is in, 0 for the others.",
            levels=(Level.POD,), labels=("state",), children=tuple(State)),

@@ -7,7 +7,7 @@ from collector.signals import Level
 from dashboards.kinds import TO_POD, alerts, how_to_read, number, restarts
 from dashboards.limits import BAD, WARN, Limits
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row, Variable
-from dashboards.queries import FIRST_TOKEN, Scope, choices, chosen, who
+from dashboards.queries import FIRST_TOKEN, Scope, choices, chosen, who, worst
 
 _HERE = Scope(Level.POOL)
 _CHOSEN = chosen(Level.POOL)
@@ -42,7 +42,7 @@ def _now(limits: Limits) -> Row:
                    "internals",
                    deferred, limits=(Limit(1, WARN), Limit(10, BAD)), below="green", width=4),
             number("Reporting", "Share of known pods whose numbers are current, in the worst pool.", "reporting",
-                   _HERE.gauge("min", "reporting_ratio", by=()), unit="percentunit", limits=limits.reporting,
+                   worst("min", _HERE.reporting()), unit="percentunit", limits=limits.reporting,
                    below="red", width=4),
         ),
     )  # fmt: skip

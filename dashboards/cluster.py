@@ -1,5 +1,6 @@
 """The board of clusters: which pool needs attention?"""
 
+from alerts.parts import reporting_share, weighted
 from alerts.promql import RATE_INTERVAL, fold_of, quantile_of, rate_of, selector, share_of
 from alerts.slo import Settings
 from collector.naming import LEVEL_LABELS
@@ -19,7 +20,7 @@ from dashboards.kinds import (
 )
 from dashboards.limits import Limits
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row
-from dashboards.queries import BETWEEN_TOKENS, FIRST_TOKEN, QUANTILE, WHOLE, Scope, choices, chosen, who
+from dashboards.queries import BETWEEN_TOKENS, FIRST_TOKEN, QUANTILE, WHOLE, Scope, choices, chosen, who, worst
 
 _HERE = Scope(Level.CLUSTER)
 _CHOSEN = chosen(Level.CLUSTER)
@@ -30,8 +31,8 @@ def _now(limits: Limits) -> Row:
     requests = _HERE.rate("requests", by=())
     ttft = _HERE.quantile("$quantile", FIRST_TOKEN, by=())
     errors = _HERE.share("error_ratio", by=())
-    saturation = Query(fold_of("max", "saturation_ratio", Level.POOL, by=(), **_CHOSEN))
-    reporting = _HERE.gauge("min", "reporting_ratio", by=())
+    saturation = Query(f"max({weighted('saturation_ratio', Level.POOL, **_CHOSEN)})")
+    reporting = worst("min", _HERE.reporting())
     waiting = _HERE.gauge("sum", "requests_waiting", by=())
     return Row(
         title="Now",
@@ -61,11 +62,11 @@ def _columns(limits: Limits, level: Level, *described: str) -> tuple[Query, ...]
             quantile_of("$quantile", FIRST_TOKEN, level, window=RATE_INTERVAL, **_CHOSEN), "TTFT", "s", limits.bound(FIRST_TOKEN)
         ),
         Query(share_of("error_ratio", level, window=RATE_INTERVAL, **_CHOSEN), "Errors", "percentunit", limits.errors),
-        Query(fold_of("max", "saturation_ratio", level, **_CHOSEN), "Saturation", "percentunit", limits.saturation, "green"),
+        Query(weighted("saturation_ratio", level, **_CHOSEN), "Saturation", "percentunit", limits.saturation, "green"),
         Query(fold_of("sum", "requests_waiting", level, **_CHOSEN), "Waiting", "short"),
-        Query(fold_of("max", "kv_cache_usage_ratio", level, **_CHOSEN), "KV cache", "percentunit", limits.kv_cache, "green"),
+        Query(weighted("kv_cache_usage_ratio", level, **_CHOSEN), "KV cache", "percentunit", limits.kv_cache, "green"),
         Query(fold_of("max", "imbalance_ratio", level, **_CHOSEN), "Imbalance", "short", limits.imbalance, "green"),
-        Query(fold_of("min", "reporting_ratio", level, **_CHOSEN), "Reporting", "percentunit", limits.reporting, "red"),
+        Query(reporting_share(level, **_CHOSEN), "Reporting", "percentunit", limits.reporting, "red"),
     )
 
 
@@ -113,10 +114,10 @@ def _latency(limits: Limits) -> Row:
 def _load(limits: Limits) -> Row:
     level = Level.POOL
     silent_pods = "Read it beside Reporting: pods fall silent when overloaded, and then the rest looks better than it is."
-    saturation = fold_of("max", "saturation_ratio", level, **_CHOSEN)
-    reporting = fold_of("min", "reporting_ratio", level, **_CHOSEN)
+    saturation = weighted("saturation_ratio", level, **_CHOSEN)
+    reporting = reporting_share(level, **_CHOSEN)
     imbalance = fold_of("max", "imbalance_ratio", level, **_CHOSEN)
-    kv_cache = (_HERE.gauge("max", "kv_cache_usage_ratio", "mean"), _HERE.gauge("max", "kv_cache_usage_max_ratio", "max"))
+    kv_cache = (_HERE.mean("kv_cache_usage_ratio", "mean"), _HERE.gauge("max", "kv_cache_usage_max_ratio", "max"))
     return Row(
         title="Load by pool: how full, how even",
         panels=(

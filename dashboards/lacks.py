@@ -4,19 +4,12 @@ import re
 
 from alerts.promql import braces
 from collector.engines import ENGINES
-from collector.engines.spec import Engine
+from collector.engines.telling import tells
 from collector.naming import families, metric, prometheus_name
-from collector.signals import SIGNALS, Fold, Kind, Level
+from collector.signals import SIGNALS, Kind, Level
 from dashboards.model import Panel, Query
 
 TITLES = {"vllm": "vLLM", "sglang": "SGLang", "tgi": "TGI"}
-
-_ASKED = {
-    "requests_max": {"sglang", "tgi"},
-    "adapters_loaded": {"vllm", "sglang"},
-    "process_start_timestamp_seconds": {"vllm"},
-}
-"""Signals that no metrics page tells, and the engines whose servers do when asked."""
 
 _ROW_OF = {
     prometheus_name(row, level) + part: row.name
@@ -25,20 +18,6 @@ _ROW_OF = {
     for part in (("_bucket", "_count", "_sum") if row.kind is Kind.HISTOGRAM else ("",))
 }
 _NAME = re.compile(r"\bllm_\w+")
-
-
-def tells(engine: Engine, name: str, child: str = "") -> bool:
-    """Whether an engine tells a signal of the table, or the child of it."""
-    row = SIGNALS[name]
-    if name in _ASKED:
-        return engine.name in _ASKED[name]
-    if name == "kv_cache_usage_max_ratio":
-        return tells(engine, "kv_cache_usage_ratio")
-    if row.share is not None:
-        return tells(engine, row.share.numerator, row.share.child) and tells(engine, row.share.denominator)
-    if row.fold is Fold.DERIVED:
-        return name != "adapter_pods" or tells(engine, "adapters_waiting")
-    return child in engine.told(name) if child else bool(engine.of(name) or engine.special.get(name))
 
 
 def lacking(panel: Panel) -> tuple[str, ...]:
@@ -63,7 +42,7 @@ def _asked(expression: str) -> set[tuple[str, str]]:
     found = set()
     for name in _NAME.finditer(expression):
         row = SIGNALS.get(_ROW_OF.get(name[0], ""))
-        if row is None:
+        if row is None or row.name == "pods":  # ours, of every engine: weights of a ratio over exporters
             continue
         braces_after = re.match(r"\{[^}]*\}", expression[name.end() :])
         fixed = re.search(rf'{row.labels[0]}="([^"]+)"', braces_after[0]) if braces_after and row.labels else None

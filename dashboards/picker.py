@@ -7,7 +7,7 @@ from collector.signals import PICKER_WEIGHTS, SCORERS, Lane, Level
 from dashboards.kinds import TO_POD, alerts, how_to_read, number, restarts, states
 from dashboards.limits import BAD, WARN, Limits
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row
-from dashboards.queries import Scope, choices, chosen, who
+from dashboards.queries import Scope, choices, chosen, who, worst
 
 _HERE = Scope(Level.POOL)
 _CHOSEN = chosen(Level.POOL)
@@ -44,7 +44,7 @@ def _now(limits: Limits) -> Row:
                    "control it holds all back.", "picker-saturation", _HERE.gauge("max", "picker_saturation_ratio", by=()),
                    unit="percentunit", limits=_SHED, below="green", width=5),
             number("Saturation, of pods heard", "Of the fullest pool, without the pods that are not heard.", "saturation",
-                   _HERE.gauge("max", "saturation_ratio", by=()), unit="percentunit", limits=limits.saturation, below="green",
+                   worst("max", _HERE.mean("saturation_ratio")), unit="percentunit", limits=limits.saturation, below="green",
                    width=5),
             number("Not heard", "Pods that are stale or down: each counts as full to the picker.", "reporting", blind,
                    limits=(Limit(1, WARN),), below="green", width=4),
@@ -95,7 +95,7 @@ def _trust() -> Row:
     ages = fold_of("max", "signal_age_seconds", Level.POD, by=_PODS, lane=Lane.FAST, **_CHOSEN)
     lines = (
         _HERE.gauge("max", "picker_saturation_ratio", "as it counts"),
-        _HERE.gauge("max", "saturation_ratio", "of pods heard"),
+        _HERE.mean("saturation_ratio", "of pods heard"),
     )
     return Row(
         title="Can it be believed",

@@ -93,7 +93,7 @@ def _load(limits: Limits) -> Row:
                   queries=kv_cache, unit="percentunit", limits=limits.kv_cache, top=1.0),
             Panel("Its pool's saturation", "How full the pool is: whether others could take over. The line is full.",
                   "saturation",
-                  queries=(pool.gauge("max", "saturation_ratio"), pool.gauge("min", "reporting_ratio", "reporting")),
+                  queries=(pool.mean("saturation_ratio"), pool.reporting("reporting")),
                   unit="percentunit", limits=(limits.full,), links=(TO_POOL,)),
             Panel("Waiting by reason", "capacity: no room. deferred: held back, for an adapter's slot or a transfer. grammar: "
                   "waiting for a grammar to be compiled.", "internals", queries=(reasons,), width=12),

@@ -23,7 +23,7 @@ from dashboards.kinds import (
 from dashboards.limits import BUDGET, GOOD, Limits
 from dashboards.model import Board, Draw, Limit, Link, Panel, Query, Row
 from dashboards.pool_engines import INSIDE
-from dashboards.queries import BETWEEN_TOKENS, FIRST_TOKEN, QUANTILE, WHOLE, Scope, choices, chosen, who
+from dashboards.queries import BETWEEN_TOKENS, FIRST_TOKEN, QUANTILE, WHOLE, Scope, choices, chosen, who, worst
 
 _HERE = Scope(Level.POOL)
 _CHOSEN = chosen(Level.POOL)
@@ -33,8 +33,8 @@ def _now(limits: Limits) -> Row:
     requests = _HERE.rate("requests", by=())
     ttft = _HERE.quantile(0.99, FIRST_TOKEN, by=())
     errors = _HERE.share("error_ratio", by=())
-    saturation = _HERE.gauge("max", "saturation_ratio", by=())
-    reporting = _HERE.gauge("min", "reporting_ratio", by=())
+    saturation = worst("max", _HERE.mean("saturation_ratio"))
+    reporting = worst("min", _HERE.reporting())
     return Row(
         title="Now",
         panels=(
@@ -103,7 +103,7 @@ def _latencies(limits: Limits) -> Row:
 def _load(limits: Limits) -> Row:
     held = (*(_HERE.gauge("sum", f"requests_{what}", what) for what in ("running", "waiting")),
             _HERE.gauge("sum", "requests_max", "limit"))  # fmt: skip
-    kv_cache = (_HERE.gauge("max", "kv_cache_usage_ratio", "mean"), _HERE.gauge("max", "kv_cache_usage_max_ratio", "max"))
+    kv_cache = (_HERE.mean("kv_cache_usage_ratio", "mean"), _HERE.gauge("max", "kv_cache_usage_max_ratio", "max"))
     full = "Mean over reporting pods of the larger of queue and KV cache over their limits. The line is full."
     heard = "Share of known pods behind all these numbers. When it falls, they understate the load."
     balance = (_HERE.gauge("max", "imbalance_ratio", "busiest / mean"), _HERE.gauge("max", "load_variation_ratio", "variation"))
@@ -112,9 +112,9 @@ def _load(limits: Limits) -> Row:
     return Row(
         title="Load: how full it is",
         panels=(
-            Panel("Saturation", full, "saturation", queries=(_HERE.gauge("max", "saturation_ratio"),), unit="percentunit",
+            Panel("Saturation", full, "saturation", queries=(_HERE.mean("saturation_ratio"),), unit="percentunit",
                   limits=(limits.full,), width=6),
-            Panel("Reporting", heard, "reporting", queries=(_HERE.gauge("min", "reporting_ratio"),), unit="percentunit", width=6),
+            Panel("Reporting", heard, "reporting", queries=(_HERE.reporting(),), unit="percentunit", width=6),
             Panel("Queue growth", flow, "running-and-waiting", queries=(_HERE.slope("requests_waiting"),), unit="reqps",
                   signed=True, width=6),
             Panel("Rejected and preempted", "Requests that full engines refused, and running ones pushed back for want of KV "

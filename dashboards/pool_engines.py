@@ -73,7 +73,7 @@ def _caches() -> Row:
                   queries=tokens, unit=TOKENS, width=6),
             Panel("Reserved", "Share of the token budget that the batch has reserved: an upper bound of use, where use is not "
                   "told.",
-                  "kv-cache", queries=(_HERE.gauge("max", "kv_cache_reserved_ratio"),), unit="percentunit", width=6),
+                  "kv-cache", queries=(_HERE.mean("kv_cache_reserved_ratio"),), unit="percentunit", width=6),
             Panel("Blocks", "Blocks (pages) of the KV cache, and tokens in one.", "kv-cache", queries=blocks, width=6),
             Panel("Moved to and from host memory", "Bytes of KV cache per second.", "prefix-cache", queries=offloaded, unit="Bps",
                   silent="no data: nothing is moved to host memory, or the engine does not tell", width=6),

@@ -1,8 +1,9 @@
 """What boards ask about one level: the choices above them, their matchers, legends and commonest queries."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from alerts.parts import reporting_share, weighted
 from alerts.promql import RATE_INTERVAL, buckets_of, fold_of, quantile_of, rate_of, selector, share_of, slope_of
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
@@ -49,6 +50,11 @@ def choices(level: Level) -> tuple[Variable, ...]:
     return tuple(made)
 
 
+def worst(how: str, query: Query) -> Query:
+    """Of a line for each subject one number: the `max` or the `min` of them."""
+    return replace(query, expression=f"{how}({query.expression})", legend="")
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Queries about what is chosen at a level, a series for each subject of it unless `by` says otherwise."""
@@ -63,6 +69,14 @@ class Scope:
         """A gauge. `how` folds what several exporters say: of a pod the same for a moment, of pools and clusters their parts."""
         expression = fold_of(how, name, self.level, by=self._kept(by), **self.chosen, **matchers)
         return Query(expression, self._legend(legend, by))
+
+    def mean(self, name: str, legend: str = "") -> Query:
+        """A ratio that is a mean over the pods of a pool or cluster: of several exporters weighted by them."""
+        return Query(weighted(name, self.level, **self.chosen), self._legend(legend, None))
+
+    def reporting(self, legend: str = "") -> Query:
+        """Share of a pool's or cluster's pods whose values are current, over all exporters."""
+        return Query(reporting_share(self.level, **self.chosen), self._legend(legend, None))
 
     def rate(self, name: str, legend: str = "", by: By = None, **matchers: str) -> Query:
         """Events, or observations, per second."""

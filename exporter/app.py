@@ -97,7 +97,7 @@ def cloudwatch(hub: Hub, config: Config) -> AbstractAsyncContextManager[None]:
     from exporter.publish.cloudwatch.sink import to_cloudwatch
 
     assert config.cloudwatch is not None
-    return to_cloudwatch(hub, config.cloudwatch, full_interval=config.full_interval)
+    return to_cloudwatch(hub, config.cloudwatch)
 
 
 def otlp(hub: Hub, config: Config) -> AbstractAsyncContextManager[object]:

@@ -41,6 +41,7 @@ class Hub:
     def __init__(self, config: Config, clock: Clock, *, version: str = "") -> None:
         self.clock = clock
         self.max_pods = config.max_pods
+        self.full_interval = config.full_interval
         self.debug_bearer_file = config.debug_bearer_file
         self.endpoints_files = config.endpoints_files
         self.state = State(cluster=config.cluster, region=config.region, version=version, limits=config.limits, full=config.full)
@@ -55,6 +56,7 @@ class Hub:
     def configure(self, config: Config) -> None:
         """Other names and limits from now on; what was read and counted stays."""
         self.max_pods, self.debug_bearer_file = config.max_pods, config.debug_bearer_file
+        self.full_interval = config.full_interval
         self.endpoints_files = config.endpoints_files
         self.state.cluster, self.state.region = config.cluster, config.region
         self.state.limits, self.state.full = config.limits, config.full

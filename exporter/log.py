@@ -21,6 +21,8 @@ def set_up(*, as_json: bool, level: int = logging.INFO) -> None:
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     # Tells at each start where it found credentials.
     logging.getLogger("botocore").setLevel(logging.WARNING)
+    # Warns at each attempt, with a trace; what came of the attempt, its sink says once.
+    logging.getLogger("botocore.credentials").setLevel(logging.ERROR)
     logging.captureWarnings(True)
 
 

@@ -5,11 +5,11 @@ suppresses the alerts of what is in it, as inhibition does in Alertmanager.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from alerts.cloudwatch.model import LONGEST_DESCRIPTION, Alarm, Kind, LeftOut, Placing, Subject, words
-from alerts.cloudwatch.sheet import PERIOD_SECONDS, CannotTell, Sheet
+from alerts.cloudwatch.model import LONGEST_DESCRIPTION, Alarm, Kind, LeftOut, Placing, Subject, everything, words
+from alerts.cloudwatch.sheet import PERIOD_SECONDS, CannotTell, NotSent, Sheet
 from alerts.cloudwatch.told import Condition, burn, check
 from alerts.model import AlertRule, Burn, alerts_of
 from alerts.rules import groups
@@ -58,13 +58,29 @@ def alarms(subjects: Iterable[Subject], placing: Placing) -> list[Alarm]:
     return made
 
 
-def left_out(placing: Placing) -> list[LeftOut]:
-    """Alerts that have no alarm on classic metrics, each with its reason."""
-    return [
+def left_out(placing: Placing, subjects: Iterable[Subject] = ()) -> list[LeftOut]:
+    """Alerts that have no alarm on classic metrics, each with its reason; of the subjects also what they do not send."""
+    never = [
         LeftOut(alert="/".join(words(rule, placing.settings)), reason=reason)
         for rule in _rules(placing)
         if (reason := _missing(rule, placing))
     ]
+    return never + [one for subject in dict.fromkeys(subjects) for one in _not_sent(subject, placing)]
+
+
+def _not_sent(subject: Subject, placing: Placing) -> Iterator[LeftOut]:
+    who = "/".join(subject.values)
+    for rule in _rules(placing):
+        if rule.level is not subject.level or _missing(rule, placing):
+            continue
+        alert = "/".join(words(rule, placing.settings))
+        try:
+            without = dict.fromkeys(text for condition in _told(rule, subject, placing) for text in condition.without)
+        except NotSent as error:
+            yield LeftOut(alert=alert, reason=f"{who} does not send {error}")
+            continue
+        if without:
+            yield LeftOut(alert=alert, reason=f"{who} does not send {'; '.join(without)}", partly=True)
 
 
 def _of(subject: Subject, placing: Placing, above: str) -> Iterator[Alarm]:
@@ -84,8 +100,12 @@ def _of(subject: Subject, placing: Placing, above: str) -> Iterator[Alarm]:
 
 def _alerts(subject: Subject, placing: Placing) -> Iterator[_Alert]:
     for rule in _rules(placing):
-        if rule.level is subject.level and not _missing(rule, placing):
+        if rule.level is not subject.level or _missing(rule, placing):
+            continue
+        try:
             yield _Alert(rule, subject, _told(rule, subject, placing))
+        except NotSent:
+            continue
 
 
 def _rules(placing: Placing) -> tuple[AlertRule, ...]:
@@ -93,14 +113,15 @@ def _rules(placing: Placing) -> tuple[AlertRule, ...]:
 
 
 def _told(rule: AlertRule, subject: Subject, placing: Placing) -> tuple[Condition, ...]:
+    conditions: tuple[Condition, ...]
     if rule.name == HEARTBEAT_ALERT:
-        return (_heartbeat(subject, placing.namespace),)
-    if rule.told is None:
+        conditions = (_heartbeat(subject, placing.namespace),)
+    elif rule.told is None:
         raise CannotTell("it needs PromQL")
-    if isinstance(rule.told, Burn):
-        conditions: tuple[Condition, ...] = burn(rule.told, subject, placing.namespace)
+    elif isinstance(rule.told, Burn):
+        conditions = burn(rule.told, subject, placing)
     else:
-        conditions = (check(rule.told, subject, placing.namespace),)
+        conditions = (check(rule.told, subject, placing),)
     for condition in conditions:
         seconds = _periods(rule, condition)[1] * condition.period_seconds
         if seconds > _LONGEST_SECONDS * (7 if condition.period_seconds >= 3600 else 1):
@@ -126,8 +147,9 @@ def _missing(rule: AlertRule, placing: Placing) -> str:
     """Why an alert has no alarm; empty when it has one."""
     if rule.level not in _LEVELS:
         return _NO_METRIC[rule.level]
+    whole = replace(placing, tells=everything)
     try:
-        _told(rule, Subject(rule.level, ("cluster", "namespace", "pool")[: 1 if rule.level is Level.CLUSTER else 3]), placing)
+        _told(rule, Subject(rule.level, ("cluster", "namespace", "pool")[: 1 if rule.level is Level.CLUSTER else 3]), whole)
     except CannotTell as error:
         return str(error)
     return ""
@@ -153,9 +175,8 @@ def _conditions(alert: _Alert, placing: Placing) -> Iterator[Alarm]:
 
 def _periods(rule: AlertRule, condition: Condition) -> tuple[int, int]:
     """Breaching periods and periods looked at: `for` as the one, `keep_firing_for` as what the other has beyond it."""
-    if condition.missing == "breaching":
-        return HEARTBEAT_PERIODS, HEARTBEAT_PERIODS
-    breaching = max(1, -(-rule.pending_seconds // condition.period_seconds))
+    least = HEARTBEAT_PERIODS if condition.missing == "breaching" else 1
+    breaching = max(least, -(-rule.pending_seconds // condition.period_seconds))
     return breaching, breaching + rule.keep_firing_seconds // condition.period_seconds
 
 

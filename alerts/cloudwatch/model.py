@@ -1,7 +1,7 @@
 """What an alarm is, what it watches, and what whoever puts it may choose."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -73,6 +73,15 @@ class Subject:
         return list(zip(LEVEL_LABELS[self.level], self.values, strict=True))
 
 
+Tells = Callable[[Subject, str, str], bool]
+"""Whether a subject sends a signal, or the child of it: engines differ, and a sum without one of its metrics is nothing."""
+
+
+def everything(subject: Subject, signal: str, child: str) -> bool:
+    """Of a subject that sends all there is, as a pool of vLLM does."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placing:
     """Where alarms go and whom they tell. `actions` are ARNs by severity; a severity without any tells nobody."""
@@ -82,6 +91,7 @@ class Placing:
     namespace: str = CLOUDWATCH_NAMESPACE
     runbook: str = "alerts/runbook.md"
     actions: Mapping[Severity, tuple[str, ...]] = field(default_factory=dict)
+    tells: Tells = everything
 
     def speaks_of(self, subject: Subject) -> bool:
         """Whether the selector of the settings lets a subject through."""
@@ -102,10 +112,14 @@ class Placing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """An alert that has no alarm, and why; `alert` is its name with the window that tells it apart: `Burn/3d`."""
+    """An alert that has no alarm, and why; `alert` is its name with the window that tells it apart: `Burn/3d`.
+
+    `partly`: it has one, which goes without a part.
+    """
 
     alert: str
     reason: str
+    partly: bool = False
 
 
 def words(rule: AlertRule, settings: Settings = DEFAULTS) -> tuple[str, ...]:

@@ -1,43 +1,26 @@
 """The CloudFormation templates as files."""
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
-import yaml
-
+from alerts.cloudwatch.model import Tells, everything
+from alerts.cloudwatch.stack import HEADER, as_text
 from alerts.cloudwatch.template import templates
 from alerts.slo import DEFAULTS, Settings
+from alerts.stale import stale
 
-_HEADER = "# Generated from the rules by `llm-fleet-exporter render cloudwatch-alarms`; change the rules in alerts/.\n"
 
-
-def write(out: Path, settings: Settings = DEFAULTS) -> list[Path]:
+def write(out: Path, settings: Settings = DEFAULTS, tells: Tells = everything) -> list[Path]:
     """Write `<name>.template.yaml` of each into `out`, made if missing, and return the paths. Same rules, same bytes."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, template in templates(settings).items():
+    for name, template in templates(settings, tells).items():
         path = out / f"{name}.template.yaml"
-        text = yaml.dump(template, Dumper=_Dumper, sort_keys=False, width=1 << 20, allow_unicode=True, default_flow_style=False)
-        path.write_text(_HEADER + text, encoding="utf-8")
+        path.write_text(as_text(template), encoding="utf-8")
         written.append(path)
     return written
 
 
-class _Dumper(yaml.SafeDumper):
-    """Functions of CloudFormation in their short form and small things on one line: a stack takes few bytes."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _function(dumper: yaml.SafeDumper, value: dict[str, Any]) -> yaml.Node:
-    if set(value) <= {"Ref", "Fn::Sub"} and len(value) == 1:
-        ((name, text),) = value.items()
-        return dumper.represent_scalar(f"!{name.removeprefix('Fn::')}", text)
-    small = all(
-        isinstance(item, (str, int, float)) or (isinstance(item, dict) and set(item) == {"Ref"}) for item in value.values()
-    )
-    return dumper.represent_mapping("tag:yaml.org,2002:map", value, flow_style=small and len(value) <= 2)
-
-
-_Dumper.add_representer(dict, _function)
+def left_over(out: Path, written: Collection[Path]) -> Iterator[Path]:
+    """Templates of ours from other settings."""
+    return stale((out,), (HEADER,), written)

@@ -1,12 +1,13 @@
 """Alarms as CloudFormation templates, which a stack fills in: one for a cluster, one for a pool, one for the PromQL alarms."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from alerts.cloudwatch.alarms import alarms
-from alerts.cloudwatch.model import Alarm, Kind, Placing, Subject
+from alerts.cloudwatch.model import Alarm, Kind, Placing, Subject, Tells, everything
 from alerts.cloudwatch.promql import promql_alarms
+from alerts.cloudwatch.stack import as_text
 from alerts.slo import DEFAULTS, Settings, Severity
 from collector.naming import CLOUDWATCH_NAMESPACE
 from collector.signals import Level
@@ -32,33 +33,69 @@ _NAMES = {
 Template = dict[str, Any]
 
 
-def templates(settings: Settings = DEFAULTS) -> dict[str, Template]:
+def templates(settings: Settings = DEFAULTS, tells: Tells = everything) -> dict[str, Template]:
     """Every template that has an alarm, by name. Those of a pool name alarms of its cluster, which has to be there before."""
     placing = Placing(
-        settings=settings, prefix="${Prefix}", namespace="${MetricNamespace}", actions={s: (t,) for s, t in _TOPICS.items()}
+        settings=settings,
+        prefix="${Prefix}",
+        namespace="${MetricNamespace}",
+        actions={severity: (topic,) for severity, topic in _TOPICS.items()},
+        tells=tells,
     )
     of_subject = {name: alarms([subject], placing) for name, subject in _SUBJECTS.items()}
     clusters = {alarm.name for alarm in of_subject["cluster"]}
     of_pool = [alarm for alarm in of_subject["pool"] if alarm.name not in clusters]
     budgets = [alarm for alarm in of_pool if _BUDGET in alarm.name]
     rest = [alarm for alarm in of_pool if _BUDGET not in alarm.name]
-    made = {
-        "cluster": _template("Alarms of one cluster of LLM pools.", of_subject["cluster"]),
-        "pool": _template("Alarms of one LLM pool; first the stack of its cluster.", rest),
+    return {
+        **_fitting("cluster", "Alarms of one cluster of LLM pools.", of_subject["cluster"]),
+        **_fitting("pool", "Alarms of one LLM pool; first the stack of its cluster.", rest),
         **_by_severity("pool-budgets", "Alarms of one LLM pool's error budgets; first the stack of the pool", budgets),
         **_by_severity("promql", "Alarms of all LLM pools on metrics that came over OTLP", promql_alarms(placing)[0]),
     }
-    return {name: template for name, template in made.items() if template["Resources"]}  # no stack may be empty
 
 
 def _by_severity(name: str, description: str, made: Sequence[Alarm]) -> dict[str, Template]:
-    """Two templates, since one would be too long."""
+    """What wakes somebody and what can wait, apart."""
     critical = [alarm for alarm in made if alarm.severity == Severity.PAGE]
     others = [alarm for alarm in made if alarm.severity != Severity.PAGE]
     return {
-        f"{name}-critical": _template(f"{description}: what wakes somebody.", critical),
-        f"{name}-warning": _template(f"{description}: what can wait.", others),
+        **_fitting(f"{name}-critical", f"{description}: what wakes somebody.", critical),
+        **_fitting(f"{name}-warning", f"{description}: what can wait.", others),
     }
+
+
+def _fitting(name: str, description: str, made: Sequence[Alarm]) -> dict[str, Template]:
+    """One template, or as many as it takes: `name`, `name-2` and so on, in the order in which their stacks are made.
+
+    None without an alarm, since no stack may be empty.
+    """
+    parts: list[list[Alarm]] = [list(made)] if made else []
+    if made and _too_long(_template(description, made)):
+        parts = [[]]
+        for alert in _alerts(made):
+            if parts[-1] and _too_long(_template(description, [*parts[-1], *alert])):
+                parts.append([])
+            parts[-1] += alert
+    return {name + (f"-{at}" if at > 1 else ""): _template(description, part) for at, part in enumerate(parts, 1)}
+
+
+def _too_long(template: Template) -> bool:
+    return len(as_text(template).encode()) > LONGEST_TEMPLATE
+
+
+def _alerts(made: Sequence[Alarm]) -> Iterator[list[Alarm]]:
+    """Each composite after the conditions that it names, and what no composite names alone; none is cut in two."""
+    conditions = {alarm.name: alarm for alarm in made if alarm.kind is Kind.METRIC}
+    for alarm in made:
+        if alarm.kind is Kind.COMPOSITE:
+            yield [*(conditions.pop(name) for name in _named(alarm) if name in conditions), alarm]
+    yield from ([alarm] for alarm in conditions.values())
+
+
+def _named(alarm: Alarm) -> list[str]:
+    """Other alarms that a composite speaks of."""
+    return re.findall(r'ALARM\("([^"]+)"\)', alarm.request.get("AlarmRule", ""))
 
 
 def _template(description: str, made: Iterable[Alarm]) -> Template:
@@ -84,7 +121,7 @@ def _parameter(description: str, default: str | None) -> dict[str, str]:
 
 def _resource(alarm: Alarm, names: Mapping[str, str]) -> Template:
     properties = {key: _filled(key, value) for key, value in alarm.request.items()}
-    named = [*re.findall(r'ALARM\("([^"]+)"\)', alarm.request.get("AlarmRule", "")), alarm.request.get("ActionsSuppressor", "")]
+    named = [*_named(alarm), alarm.request.get("ActionsSuppressor", "")]
     after = sorted({names[name] for name in named if name in names})
     return {"Type": _TYPES[alarm.kind], **({"DependsOn": after} if after else {}), "Properties": properties}
 

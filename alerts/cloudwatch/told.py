@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from alerts.burn import BAD_OUTCOME, GOOD_OUTCOMES
-from alerts.cloudwatch.model import Subject
-from alerts.cloudwatch.sheet import PERIOD_SECONDS, CannotTell, Sheet
+from alerts.cloudwatch.model import Placing, Subject
+from alerts.cloudwatch.sheet import PERIOD_SECONDS, CannotTell, NotSent, Sheet
 from alerts.durations import seconds_of
 from alerts.model import Burn, Check, How, Value
 from alerts.slo import LatencyObjective
@@ -32,14 +32,17 @@ class Condition:
     missing: str
     """TreatMissingData: what is thought of a period without data."""
 
+    without: tuple[str, ...] = ()
+    """What the sums go without, since the subject does not send it."""
 
-def check(told: Check, subject: Subject, namespace: str) -> Condition:
-    """A check as one condition. CannotTell where metric math cannot say it."""
+
+def check(told: Check, subject: Subject, placing: Placing) -> Condition:
+    """A check as one condition. CannotTell where metric math cannot say it, NotSent where the subject sends nothing of it."""
     whole = (told, *told.also)
     windows = {value.window_seconds for one in whole for value in (*one.values, *one.over) if value.how is How.INCREASE}
     if len(windows) > 1:
         raise CannotTell("its increases are of different windows")
-    sheet = Sheet(subject, namespace, windows.pop() if windows else PERIOD_SECONDS)
+    sheet = Sheet(subject, placing.namespace, windows.pop() if windows else PERIOD_SECONDS, placing.tells)
     number = _number(told, sheet)
     if told.also:
         only = " AND ".join(f"{_number(one, sheet)} {one.comparison} {one.limit:g}" for one in told.also)
@@ -53,28 +56,29 @@ def check(told: Check, subject: Subject, namespace: str) -> Condition:
         period_seconds=sheet.period_seconds,
         # Silence of counters is no event. Silence of gauges says neither good nor bad: overloaded pods fall silent.
         missing="notBreaching" if counted else "ignore",
+        without=sheet.without,
     )
 
 
-def burn(told: Burn, subject: Subject, namespace: str) -> tuple[Condition, Condition]:
+def burn(told: Burn, subject: Subject, placing: Placing) -> tuple[Condition, Condition]:
     """The long window, where there must be enough events, and the short one; both have to hold."""
     enough = told.objective.minimum_events
     return (
-        _share(told, subject, namespace, told.window.long, least=enough),
-        _share(told, subject, namespace, told.window.short, least=1),
+        _share(told, subject, placing, told.window.long, least=enough),
+        _share(told, subject, placing, told.window.short, least=1),
     )
 
 
-def _share(told: Burn, subject: Subject, namespace: str, window: str, *, least: int) -> Condition:
-    sheet = Sheet(subject, namespace, seconds_of(window))
+def _share(told: Burn, subject: Subject, placing: Placing, window: str, *, least: int) -> Condition:
+    sheet = Sheet(subject, placing.namespace, seconds_of(window), placing.tells)
     objective = told.objective
     if isinstance(objective, LatencyObjective):
+        sheet.sent(objective.signal)
         within = sheet.ask(objective.signal, f"PR(0:{objective.bound_seconds:g})")
         events, bad = sheet.ask(objective.signal, "SampleCount", suffix=EXACT), f"1 - {within} / 100"
     else:
-        good = [sheet.ask("requests", "Sum", ("outcome", outcome)) for outcome in GOOD_OUTCOMES]
-        failed = [sheet.ask("requests", "Sum", ("outcome", BAD_OUTCOME)), sheet.ask("rejected_requests", "Sum")]
-        events = f"({' + '.join((*good, *failed))})"
+        good = [sheet.ask("requests", "Sum", ("outcome", one)) for one in sheet.sent("requests", GOOD_OUTCOMES)]
+        events = f"({' + '.join((*good, *_failed(sheet)))})"
         bad = f"1 - ({' + '.join(good)}) / {events}"
     return Condition(
         part=window,
@@ -83,7 +87,20 @@ def _share(told: Burn, subject: Subject, namespace: str, window: str, *, least: 
         limit=told.limit,
         period_seconds=sheet.period_seconds,
         missing="notBreaching",
+        without=sheet.without,
     )
+
+
+def _failed(sheet: Sheet) -> list[str]:
+    """Requests that failed or were refused. NotSent where neither is told: nothing would ever be bad."""
+    asked = []
+    if sheet.has("requests", BAD_OUTCOME):
+        asked.append(sheet.ask("requests", "Sum", ("outcome", BAD_OUTCOME)))
+    if sheet.has("rejected_requests"):
+        asked.append(sheet.ask("rejected_requests", "Sum"))
+    if not asked:
+        raise NotSent("neither failed nor refused requests")
+    return asked
 
 
 def _number(told: Check, sheet: Sheet) -> str:
@@ -99,6 +116,8 @@ def _asked(value: Value, sheet: Sheet, statistic: str) -> str:
     row = find(value.signal, sheet.subject.level)
     if value.signal not in CLOUDWATCH_SIGNALS:
         raise CannotTell(f"{value.signal} is not sent to CloudWatch unless configured")
+    if row.kind is Kind.HISTOGRAM or not row.labels:
+        sheet.sent(value.signal)
     if row.kind is Kind.HISTOGRAM:
         return sheet.ask(value.signal, "SampleCount", suffix=EXACT)
     if not row.labels:
@@ -107,7 +126,7 @@ def _asked(value: Value, sheet: Sheet, statistic: str) -> str:
     if len(row.labels) > 1 or not children:
         raise CannotTell(f"{value.signal} has no closed list of children to add up")
     how = "Sum" if value.how is How.INCREASE else statistic
-    return " + ".join(sheet.ask(value.signal, how, (row.labels[0], child)) for child in children)
+    return " + ".join(sheet.ask(value.signal, how, (row.labels[0], child)) for child in sheet.sent(value.signal, children))
 
 
 def _operator(comparison: str) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 MOST_AT_ONCE = 100
 """Alarms that one call deletes, by AWS's documentation; at most one of them may be a composite."""
 
+_SEVERITY = "severity"
 _METRIC, _COMPOSITE = "MetricAlarm", "CompositeAlarm"
 _OF_KIND = {"PutMetricAlarm": _METRIC, "PutCompositeAlarm": _COMPOSITE}
 
@@ -26,6 +27,10 @@ class Standing:
     @property
     def name(self) -> str:
         return str(self.told["AlarmName"])
+
+    @property
+    def composite(self) -> bool:
+        return self.kind == _COMPOSITE
 
     @property
     def arn(self) -> str:
@@ -67,6 +72,19 @@ def put_alarms(client: Any, alarms: Sequence["Alarm"], prefix: str, mark: tuple[
 def ours(client: Any, prefix: str, mark: tuple[str, str]) -> list[Standing]:
     """Alarms under the prefix that carry the tag `mark`."""
     return [one for one in standing(client, prefix).values() if tags_of(client, one).get(mark[0]) == mark[1]]
+
+
+def telling(client: Any, prefix: str, mark: tuple[str, str], severities: Sequence[str]) -> list[str]:
+    """ARNs of our alarms that tell somebody, by severity in the order given, then by name."""
+    enabled = [one for one in standing(client, prefix).values() if one.told.get("ActionsEnabled")]
+    tagged = [(one, tags_of(client, one)) for one in enabled]
+    order = {severity: at for at, severity in enumerate(severities)}
+    shown = sorted(
+        (order.get(tags.get(_SEVERITY, ""), len(order)), one.name, one.arn)
+        for one, tags in tagged
+        if tags.get(mark[0]) == mark[1]
+    )
+    return [arn for _, _, arn in shown]
 
 
 def delete_alarms(client: Any, doomed: Iterable[Standing]) -> Iterator[str]:

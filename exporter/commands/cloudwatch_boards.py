@@ -59,12 +59,13 @@ def dashboards(
 
 
 def _ours(prefix: str, where: dict[str, str]) -> list[str]:
-    """Alarms that `cloudwatch alarms --put` has put: those that tell somebody."""
-    from exporter.aws.alarms import standing
+    """Alarms that `cloudwatch alarms --put` has put: those that tell somebody, critical ones first."""
+    from alerts.cloudwatch.model import MANAGED_BY
+    from alerts.slo import Severity
+    from exporter.aws.alarms import telling
     from exporter.aws.client import open_client
 
-    there = standing(open_client(**where), prefix).values()
-    return [alarm.arn for alarm in there if alarm.told.get("ActionsEnabled")]
+    return telling(open_client(**where), prefix, MANAGED_BY, [str(severity) for severity in Severity])
 
 
 def _put(bodies: dict[str, Any], where: dict[str, str]) -> None:

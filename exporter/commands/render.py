@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from exporter.commands.account import NAMESPACE, region
+from exporter.commands.engine import ENGINE, as_of
 from exporter.commands.options import OUT
 from exporter.commands.result import report
 from exporter.commands.rules import RULES, read_settings
@@ -62,12 +63,15 @@ def render_dashboards(out: Path, form: str, path: Path | None, matches: tuple[st
 @click.option("--runbook-url", default=None, help="Where alerts/runbook.md can be read.")
 @click.option("--no-keep-firing-for", is_flag=True, help="Leave out what vmalert before 1.91 refuses.")
 def render_alerts(out: Path, path: Path | None, grafana_url: str, runbook_url: str | None, no_keep_firing_for: bool) -> None:
-    """Write the Prometheus rules, and the same for Kubernetes, as a mixin, with an Alertmanager example."""
-    from alerts.render import Form, Links, write
+    """Write the Prometheus rules, and the same for Kubernetes, as a mixin, with an Alertmanager example.
+
+    Generated files of an earlier run that are not written any more are deleted.
+    """
+    from alerts.render import Form, Links, left_over, write
 
     links = Links(grafana=grafana_url) if runbook_url is None else Links(grafana=grafana_url, runbook=runbook_url)
     settings = read_settings(path)
-    report(lambda: write(out, Form(links=links, keep_firing=not no_keep_firing_for), settings), out)
+    report(lambda: write(out, Form(links=links, keep_firing=not no_keep_firing_for), settings), out, left_over)
 
 
 @render.command("cloudwatch-dashboards")
@@ -86,9 +90,13 @@ def render_cloudwatch_dashboards(out: Path, region: str, namespace: str, path: P
 @render.command("cloudwatch-alarms")
 @OUT
 @RULES
-def render_cloudwatch_alarms(out: Path, path: Path | None) -> None:
-    """Write the CloudWatch alarms as CloudFormation templates."""
-    from alerts.cloudwatch.render import write
+@ENGINE
+def render_cloudwatch_alarms(out: Path, path: Path | None, engine: str) -> None:
+    """Write the CloudWatch alarms as CloudFormation templates.
+
+    Generated templates of an earlier run that are not written any more are deleted.
+    """
+    from alerts.cloudwatch.render import left_over, write
 
     settings = read_settings(path)
-    report(lambda: write(out, settings), out)
+    report(lambda: write(out, settings, as_of(engine)), out, left_over)

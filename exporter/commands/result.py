@@ -10,10 +10,17 @@ import click
 import msgspec
 
 
-def report(write: Callable[[], list[Path]], out: Path) -> None:
+def report(
+    write: Callable[[], list[Path]], out: Path, left_over: Callable[[Path, list[Path]], Iterable[Path]] | None = None
+) -> None:
+    """Write, and then delete what is left over of an earlier run, if that can be told; each path is said."""
     try:
-        for path in write():
+        written = write()
+        for path in written:
             click.echo(str(path))
+        for path in list(left_over(out, written)) if left_over else ():
+            path.unlink()
+            click.echo(f"{path}: deleted, since nothing is in it any more")
     except OSError as error:
         click.echo(f"cannot write into {out}: {error.strerror or error}", err=True)
         sys.exit(1)

@@ -53,6 +53,17 @@ async def until(cloudwatch: StandIn, requests: int) -> None:
         await asyncio.sleep(0.02)
 
 
+async def waiting(process: Serving, batches: int) -> int:
+    """Number of batches in its queue, once they are so many."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        found = re.search(r'llm_exporter_sink_queued_batches\{sink="cloudwatch"\} (\d+)', await own(process))
+        if found and int(found[1]) >= batches:
+            return int(found[1])
+        assert time.monotonic() < end
+        await asyncio.sleep(0.02)
+
+
 async def own(process: Serving) -> str:
     async with aiohttp.ClientSession() as session, session.get(f"{process.base}/metrics") as response:
         return await response.text()
@@ -133,6 +144,28 @@ async def test_two_with_one_lease_are_one_writer(tmp_path: Path) -> None:
                 have = len(cloudwatch.requests)
                 await until(cloudwatch, have + 2)
         beats = [bins for (_, name, _), bins in cloudwatch.store.bins.items() if name == "llm_exporter_cloudwatch_writers"]
+    assert {one.total for one in beats[0].values()} == {1.0}
+
+
+async def test_what_waited_in_one_that_was_killed_is_written_by_the_other(tmp_path: Path) -> None:
+    """The first has an endpoint where nobody answers."""
+    lease, folders = str(tmp_path / "lease"), (tmp_path / "first", tmp_path / "second")
+    for folder in folders:
+        folder.mkdir()
+    with stand_in() as cloudwatch:
+        async with publishing(folders[0], "http://127.0.0.1:1", lease_file=lease) as first:
+            await first.line("sending failed")
+            async with publishing(folders[1], cloudwatch.url, lease_file=lease) as second:
+                await second.line("another exporter writes to CloudWatch")
+                await waiting(first, await waiting(first, 1) + 4)
+                killed = time.time()
+                first.process.kill()
+                await second.line("this exporter writes to CloudWatch from now on")
+                await until(cloudwatch, 5)
+        beats = [bins for (_, name, _), bins in cloudwatch.store.bins.items() if name == "llm_exporter_cloudwatch_writers"]
+    before = [start for start in sorted(beats[0]) if start < int(killed)]
+    assert before == [before[0] + index for index in range(len(before))]
+    assert len(before) >= 3
     assert {one.total for one in beats[0].values()} == {1.0}
 
 

@@ -43,6 +43,8 @@ def run(monkeypatch, tmp_path):
     (f"alarms --print --cluster {'c' * 250}", "at most 255 characters"),
     ("alarms --print --cluster a --prune", "--prune goes with --put"),
     ("alarms --print --promql --cluster a", "it goes without --pool and --cluster"),
+    ("alarms --print --promql --engine tgi", "it goes without --engine"),
+    ("alarms --print --pool a/b/c --engine nosuch", "'nosuch' is not one of 'vllm', 'sglang', 'tgi'"),
     ("alarms --print --cluster a --config nosuch.yaml", "nosuch.yaml: cannot be read"),
     ("alarms --delete --region us-east-1", "no AWS credentials"),
 ])  # fmt: skip
@@ -91,3 +93,20 @@ def test_settings_of_the_rules_are_settings_of_the_alarms(run, tmp_path):
         one["request"]["Threshold"] for one in told if one["request"]["AlarmName"] == "llm-fleet/LLMPoolSaturated/e/s/l/if"
     ]
     assert limit == 0.7
+
+
+@pytest.mark.parametrize(("engine", "lacks"), [
+    ((), set()), (("--engine", "vllm"), set()), (("--engine", "sglang"), {"LLMPoolErrorRateHigh"}),
+    (("--engine", "tgi"), {"LLMPoolTTFTBudgetBurn", "LLMPoolITLBudgetBurn", "LLMPoolKVHeadroomLow"}),
+])  # fmt: skip
+def test_alarms_are_for_what_the_named_engine_tells(run, tmp_path, engine, lacks):
+    """Printed or as templates, which have no account to ask."""
+    printed = json.loads(run("alarms", "--print", "--pool", "e/s/l", *engine).stdout)
+    every = json.loads(run("alarms", "--print", "--pool", "e/s/l").stdout)
+    names, whole = ({one["request"]["AlarmName"].split("/")[1] for one in told} for told in (printed, every))
+    assert whole - names == lacks
+    done = CliRunner().invoke(main, ["render", "cloudwatch-alarms", "--out", str(tmp_path), *engine])
+    text = "".join((tmp_path / f"{name}.template.yaml").read_text() for name in ("pool", "pool-budgets-critical"))
+    assert done.exit_code == 0
+    assert {name for name in whole if name.startswith("LLMPool") and f"/{name}/" not in text} == lacks
+    assert (": stop}" in text.replace("Value: stop", ": stop}")) is (engine in ((), ("--engine", "vllm")))

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,14 @@ def row(tokens: int, **gauges: float) -> Row:
                counters={("prompt_tokens", ""): tokens})  # fmt: skip
 
 
+def start_outbox(send: Callable[[Batch], Any], size: int, *, first_pause_seconds: float = 0.001) -> Outbox[Batch]:
+    return Outbox("cloudwatch", send, SystemClock(), size=size, given_up=lambda batch: batch.receipt,
+                  first_pause_seconds=first_pause_seconds, longest_pause_seconds=max(first_pause_seconds, 0.01))  # fmt: skip
+
+
 @contextmanager
 def outbox(send: Callable[[Batch], Any], size: int = 100) -> Iterator[Outbox[Batch]]:
-    box = Outbox("cloudwatch", send, SystemClock(), size=size, first_pause_seconds=0.001, longest_pause_seconds=0.01)
+    box = start_outbox(send, size)
     yield box
     box.close(within_seconds=PATIENCE_SECONDS)
 
@@ -238,6 +244,18 @@ def test_a_fault_between_two_halves_sends_nothing_twice(cloudwatch: StandIn) -> 
     assert set(Counter(one.count for bins in cloudwatch.store.bins.values() for one in bins.values())) == {1}
 
 
+def test_a_batch_that_was_given_up_half_sent_counts_what_came_of_it(cloudwatch: StandIn) -> None:
+    data = [{"MetricName": f"m{number}", "Value": 1.0} for number in range(5)]
+    batch = Batch(SystemClock().now().wall, [pack(data[:3]), pack(data[3:])], rejected=Counter({"not_finite": 2}))
+    with spoiling(cloudwatch.url, "pass", "throttle", "throttle") as proxy:
+        box = start_outbox(Sender(settings(proxy.url), SystemClock()), 1, first_pause_seconds=3600.0)
+        box.put(batch)
+        wait(lambda: box.tally.failures.total() == 1)
+        box.close(within_seconds=PATIENCE_SECONDS)
+    assert box.tally.batches == {"sent": 0, "dropped": 1}
+    assert (box.tally.sent, box.tally.rejected) == (3, {"not_finite": 2})
+
+
 def test_a_service_that_refuses_everything_is_not_asked_for_ever(cloudwatch: StandIn) -> None:
     data = [{"MetricName": "köln", "Value": 1.0}] * 1000
     receipt = Sender(settings(cloudwatch.url), SystemClock())(Batch(SystemClock().now().wall, [pack(data)]))
@@ -313,6 +331,7 @@ def test_a_window_that_was_handed_over_in_part_is_not_written_again_at_its_end(c
         feed.take([row(10)], start + 0.5)
         feed.take([row(20)], start + 60.5)
     first.finish([row(28)], start + 110)
+    first.leave()
     second.take([row(30)], start + 120.5)
     second.take([row(40)], start + 180.5)
     second.finish([row(45)], start + 200)
@@ -336,29 +355,32 @@ def play_two(cloudwatch: StandIn, *leases: Lease, graceful: bool) -> tuple[int, 
     """Two exporters see the same ten tokens a minute. The first ends in the middle of the third; batches of each."""
     of = settings(cloudwatch.url)
     start = SystemClock().now().wall // 60 * 60 - 600
-    boxes: list[list[Batch]] = [[], []]
-    feeds = [Feed(of, "prod", lease, box.append) for lease, box in zip(leases, boxes, strict=True)]
+    counted, send = [0, 0], Sender(of, SystemClock())
+
+    def put(who: int, batch: Batch) -> None:
+        counted[who] += 1
+        send(batch)
+
+    feeds = [Feed(of, "prod", lease, partial(put, who)) for who, lease in enumerate(leases)]
     for moment, total in ((0.5, 10), (60.5, 20), (120.5, 30)):
         for feed in feeds:
             feed.take([row(total)], start + moment)
     if graceful:
         feeds[0].finish([row(35)], start + 150)
+        feeds[0].leave()
     else:
         leases[0].release()
     feeds[1].take([row(38)], start + 160)
     for moment, total in ((180.5, 40), (240.5, 50)):
         feeds[1].take([row(total)], start + moment)
     feeds[1].finish([row(58)], start + 299)
-    send = Sender(of, SystemClock())
-    for batch in (*boxes[0], *boxes[1]):
-        send(batch)
-    return len(boxes[0]), len(boxes[1])
+    return counted[0], counted[1]
 
 
 def test_two_writers_are_seen_and_told(cloudwatch: StandIn, caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock(wall=SystemClock().now().wall)
     of = settings(cloudwatch.url)
-    writers = Writers(of, "prod", clock)
+    writers = Writers(of, lambda: "prod", clock)
     client = boto3.client("cloudwatch", region_name="us-east-1", endpoint_url=cloudwatch.url)
     beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": "prod"}], "Value": 1.0}
     start = clock.wall // 60 * 60
@@ -375,7 +397,7 @@ def test_two_writers_are_seen_and_told(cloudwatch: StandIn, caplog: pytest.LogCa
 
 def test_a_single_period_with_many_is_a_restart_or_a_request_sent_again(cloudwatch: StandIn) -> None:
     clock = FakeClock(wall=SystemClock().now().wall)
-    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    writers = Writers(settings(cloudwatch.url), lambda: "prod", clock)
     client = boto3.client("cloudwatch", region_name="us-east-1", endpoint_url=cloudwatch.url)
     beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": "prod"}], "Value": 1.0}
     for minute in range(3, 9):
@@ -387,9 +409,23 @@ def test_a_single_period_with_many_is_a_restart_or_a_request_sent_again(cloudwat
     assert writers.seen == 1
 
 
+def test_a_cluster_with_another_name_reads_back_what_is_written_under_it(cloudwatch: StandIn) -> None:
+    clock, names = FakeClock(wall=SystemClock().now().wall), iter(("prod", "west"))
+    writers = Writers(settings(cloudwatch.url), lambda: next(names), clock)
+    client = boto3.client("cloudwatch", region_name="us-east-1", endpoint_url=cloudwatch.url)
+    for name, beats in (("prod", 1.0), ("west", 3.0)):
+        beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": name}]}
+        stamp = int(clock.wall // 60 * 60 - 240)
+        client.put_metric_data(Namespace="LLMFleet", MetricData=[{**beat, "Value": beats, "Timestamp": stamp}])
+    for seen in (1, 3):
+        clock.mono += LOOK_EVERY_SECONDS
+        writers.look(client)
+        assert writers.seen == seen
+
+
 def test_who_may_not_read_back_asks_no_more(cloudwatch: StandIn) -> None:
     clock = FakeClock()
-    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    writers = Writers(settings(cloudwatch.url), lambda: "prod", clock)
     with spoiling(cloudwatch.url, "denied") as proxy:
         client = boto3.client("cloudwatch", region_name="us-east-1", endpoint_url=proxy.url)
         for _ in range(3):
@@ -402,7 +438,7 @@ def test_who_may_not_read_back_asks_no_more(cloudwatch: StandIn) -> None:
 @pytest.mark.parametrize("fault", ["throttle", "unavailable", "reset"])
 def test_a_fault_in_reading_back_is_no_reason_to_ask_no_more(cloudwatch: StandIn, fault: Fault) -> None:
     clock = FakeClock(wall=SystemClock().now().wall)
-    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    writers = Writers(settings(cloudwatch.url), lambda: "prod", clock)
     beat = {"MetricName": "llm_exporter_cloudwatch_writers", "Dimensions": [{"Name": "cluster", "Value": "prod"}], "Value": 1.0}
     with spoiling(cloudwatch.url, "pass", fault) as proxy:
         client = make_client(settings(proxy.url))
@@ -423,7 +459,7 @@ def test_an_answer_without_results_costs_no_batch(cloudwatch: StandIn) -> None:
             return {"MetricDataResults": []}
 
     clock = FakeClock(wall=SystemClock().now().wall)
-    writers = Writers(settings(cloudwatch.url), "prod", clock)
+    writers = Writers(settings(cloudwatch.url), lambda: "prod", clock)
     clock.mono += LOOK_EVERY_SECONDS
     send = Sender(settings(cloudwatch.url), clock, make=lambda _: Client(), after=writers.look)
     assert send(Batch(clock.wall, [pack([{"MetricName": "m", "Value": 1.0}])])).sent == 1

@@ -4,16 +4,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import boto3
 import pytest
 
-from alerts.cloudwatch.alarms import alarms
-from alerts.cloudwatch.model import Placing, Subject
+from alerts.cloudwatch.alarms import alarms, left_out
+from alerts.cloudwatch.model import Alarm, LeftOut, Placing, Subject
 from alerts.slo import DEFAULTS, E2E, ITL, TTFT
+from collector.engines import ENGINES
 from collector.naming import CLOUDWATCH_NAMESPACE
 from collector.signals import Level
 from collector.state import State
 from dashboards.cloudwatch.lines import Line
 from dashboards.cloudwatch.pages import PAGES
+from exporter.commands.cloudwatch_pools import choose
+from exporter.commands.engine import as_of
 from exporter.config import parse_config
 from exporter.demo.cloudwatch.server import StandIn, serving
 from exporter.demo.cloudwatch.store import Bin, key_of
@@ -23,7 +27,20 @@ from tests.strict_alarm import evaluated
 
 SECONDS = 200
 POOL = ("c", "serving", "llama")
-MADE = alarms([Subject(Level.POOL, POOL)], Placing())
+POOLS = {"vllm": POOL, "sglang": ("c", "serving", "qwen"), "tgi": ("c", "serving", "mistral")}
+each_engine = pytest.mark.parametrize("engine", ENGINES)
+
+
+def of_engine(engine: str) -> list[Alarm]:
+    """Alarms of a pool as they are printed, where the account is not asked."""
+    return alarms([Subject(Level.POOL, POOLS[engine])], Placing(tells=as_of(engine)))
+
+
+def of_account(stand_in: StandIn, engine: str) -> tuple[list[Alarm], list[LeftOut]]:
+    """Alarms of a pool as they are put, and what is left out: by what the account says that the pool sends."""
+    client = boto3.client("cloudwatch", region_name="us-east-1", endpoint_url=stand_in.url)
+    chosen = choose(client, Placing(), (Subject(Level.POOL, POOLS[engine]),), None)
+    return alarms(chosen.subjects, chosen.placing), left_out(chosen.placing, chosen.subjects)
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +75,14 @@ def merged(stand_in: StandIn, metric: dict[str, Any]) -> Bin:
     return whole
 
 
-def statistic(stand_in: StandIn, asked: dict[str, Any]) -> float | None:
+def statistic(stand_in: StandIn, stat: dict[str, Any]) -> float | None:
     """Of the whole time. Percentile rank, which the stand-in does not know, counts the values up to the bound."""
-    one = merged(stand_in, asked["Metric"])
-    if not asked["Stat"].startswith("PR("):
-        return one.statistic(asked["Stat"])
+    one = merged(stand_in, stat["Metric"])
+    if not stat["Stat"].startswith("PR("):
+        return one.statistic(stat["Stat"])
     if not one.values:
         return None
-    bound = float(asked["Stat"][:-1].split(":")[1])
+    bound = float(stat["Stat"][:-1].split(":")[1])
     return 100 * sum(count for value, count in one.values.items() if value <= bound) / sum(one.values.values())
 
 
@@ -86,20 +103,55 @@ def test_every_line_of_every_board_finds_a_metric_with_just_its_dimensions(told:
     assert not missing
 
 
-def test_every_metric_of_every_alarm_is_sent_under_just_that_name(told: tuple[StandIn, Any]) -> None:
-    asked = [one["MetricStat"]["Metric"] for alarm in MADE for one in alarm.request.get("Metrics", ()) if "MetricStat" in one]
-    assert len(asked) > 60
-    missing = {(metric["MetricName"], metric["Dimensions"][-1]["Value"]) for metric in asked
-               if key_of(metric["Namespace"], metric) not in told[0].store.bins}  # fmt: skip
-    assert not missing
+def asked(alarm: Alarm) -> list[dict[str, Any]]:
+    return [one["MetricStat"] for one in alarm.request.get("Metrics", ()) if "MetricStat" in one]
 
 
-def test_every_statistic_of_every_alarm_is_one_that_what_is_sent_has(told: tuple[StandIn, Any]) -> None:
+@each_engine
+def test_every_metric_of_every_alarm_is_sent_under_just_that_name(told: tuple[StandIn, Any], engine: str) -> None:
+    """A sum of which one metric is never sent has no value, so the alarm could never fire."""
+    for made in (of_engine(engine), of_account(told[0], engine)[0]):
+        metrics = [stat["Metric"] for alarm in made for stat in asked(alarm)]
+        assert len(metrics) > 20
+        missing = {(metric["MetricName"], metric["Dimensions"][-1]["Value"]) for metric in metrics
+                   if key_of(metric["Namespace"], metric) not in told[0].store.bins}  # fmt: skip
+        assert not missing
+
+
+@each_engine
+def test_what_an_engine_is_known_to_tell_is_what_its_pool_sends(told: tuple[StandIn, Any], engine: str) -> None:
+    assert [alarm.request for alarm in of_engine(engine)] == [alarm.request for alarm in of_account(told[0], engine)[0]]
+
+
+def test_what_a_pool_does_not_send_is_left_out_of_sums_or_with_its_alarm_and_said(told: tuple[StandIn, Any]) -> None:
+    """SGLang tells aborts and the rest alone, TGI one latency alone and no finish reasons."""
+    names = {engine: {alarm.name.split("/")[1] for alarm in of_account(told[0], engine)[0]} for engine in POOLS}
+    assert names["vllm"] - names["sglang"] == {"LLMPoolErrorRateHigh"}
+    assert names["vllm"] - names["tgi"] == {"LLMPoolTTFTBudgetBurn", "LLMPoolITLBudgetBurn", "LLMPoolKVHeadroomLow"}
+    assert {"LLMPoolAvailabilityBudgetBurn", "LLMPoolAbortRateHigh", "LLMPoolRejecting"} <= names["sglang"] & names["tgi"]
+    left = of_account(told[0], "sglang")[1]
+    assert LeftOut(alert="LLMPoolErrorRateHigh", reason="c/serving/qwen does not send llm_pool_requests of error") in left
+    parts = "c/serving/qwen does not send llm_pool_requests of stop, length, error"
+    assert LeftOut(alert="LLMPoolAbortRateHigh", reason=parts, partly=True) in left
+
+
+@pytest.mark.parametrize(("engine", "part", "share"), [
+    ("sglang", "AbortRateHigh", {"abort": 30, "other": 70}), ("tgi", "ErrorRateHigh", {"error": 30, "other": 70}),
+])  # fmt: skip
+def test_a_share_of_the_outcomes_that_are_sent_can_fire(told: tuple[StandIn, Any], engine: str, part: str, share: Any) -> None:
+    (request,) = [alarm.request for alarm in of_account(told[0], engine)[0]
+                  if alarm.name == f"llm-fleet/LLMPool{part}/{'/'.join(POOLS[engine])}/if"]  # fmt: skip
+    own = {one["Id"]: one["MetricStat"]["Metric"]["Dimensions"][-1]["Value"] for one in request["Metrics"] if "MetricStat" in one}
+    expression = next(one["Expression"] for one in request["Metrics"] if one["ReturnData"])
+    assert evaluated(expression, {known: share.get(outcome, 0) for known, outcome in own.items()}) == pytest.approx(0.3)
+
+
+@each_engine
+def test_every_statistic_of_every_alarm_is_one_that_what_is_sent_has(told: tuple[StandIn, Any], engine: str) -> None:
     """A percentile rank needs values: of a statistic set there is none."""
-    for alarm in MADE:
-        for one in alarm.request.get("Metrics", ()):
-            if "MetricStat" in one:
-                assert statistic(told[0], one["MetricStat"]) is not None, (alarm.name, one["MetricStat"])
+    for alarm in of_engine(engine):
+        for stat in asked(alarm):
+            assert statistic(told[0], stat) is not None, (alarm.name, stat)
 
 
 BOUNDS = (replace(TTFT, bound_seconds=0.1), replace(ITL, bound_seconds=0.025), replace(E2E, bound_seconds=2.5))

@@ -145,11 +145,15 @@ def test_pools_that_send_metrics_are_found(ministack: Running) -> None:
     assert sorted(gone) == sorted(made)
 
 
-def test_alarms_that_are_described_no_more_are_pruned(ministack: Running) -> None:
+def test_alarms_that_are_described_no_more_are_pruned(ministack: Running, tmp_path: Path) -> None:
+    (tmp_path / "slo.yaml").write_text("alerts: {LLMClusterReportingLow: false}\n")
     lines(ministack, "alarms", "--put", "--prefix=pruned", "--cluster=one", "--cluster=two")
-    done = lines(ministack, "alarms", "--put", "--prune", "--prefix=pruned", "--cluster=two")
-    assert {name.split("/")[2] for what, name in done if what == "deleted"} == {"one"}
-    assert {name.split("/")[2] for name in there(ministack) if name.startswith("pruned/")} == {"two"}
+    before = {name for name in there(ministack) if name.startswith("pruned/")}
+    config = f"--config={tmp_path / 'slo.yaml'}"
+    done = lines(ministack, "alarms", "--put", "--prune", "--prefix=pruned", "--cluster=two", config)
+    gone = {name for what, name in done if what == "deleted"}
+    assert gone == {"pruned/LLMClusterReportingLow/two", "pruned/LLMClusterReportingLow/two/if"}
+    assert {name for name in there(ministack) if name.startswith("pruned/")} == before - gone
     lines(ministack, "alarms", "--delete", "--prefix=pruned")
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from collector.engines import ENGINES
+from collector.engines.telling import tells
 from collector.signals import SIGNALS, Fold
 from dashboards.boards import BOARDS
 from dashboards.draw import drawn
-from dashboards.lacks import TITLES, lacking, tells
+from dashboards.lacks import TITLES, lacking
 from dashboards.model import Panel, Query
 
 DOCS = runpy.run_path(str(Path(__file__).parents[2] / "docs/generate.py"))

@@ -5,6 +5,7 @@ CloudWatch do with the same commands is in tests/real.
 """
 
 import json
+import re
 from dataclasses import replace
 
 import boto3
@@ -13,14 +14,15 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner
 
 from alerts.cloudwatch.alarms import alarms
-from alerts.cloudwatch.model import MANAGED_BY, Placing, Subject
+from alerts.cloudwatch.model import MANAGED_BY, Kind, Placing, Subject
+from alerts.cloudwatch.names import subject_of
 from alerts.cloudwatch.promql import promql_alarms
 from alerts.slo import DEFAULTS, Severity, Thresholds
 from collector.signals import Level
 from exporter.aws.alarms import delete_alarms, ours, put_alarms, standing
 from exporter.aws.boards import put_boards
 from exporter.aws.client import AwsError
-from exporter.aws.metrics import sent
+from exporter.aws.metrics import sending
 from exporter.cli import main
 from tests.strict_alarm import MODEL
 
@@ -33,7 +35,7 @@ class Account:
     """Alarms, tags and dashboards of one account in one region."""
 
     def __init__(self):
-        self.alarms, self.tags, self.dashboards, self.calls, self.messages, self.metrics = {}, {}, {}, [], [], []
+        self.alarms, self.tags, self.dashboards, self.calls, self.messages, self.metrics, self.old = {}, {}, {}, [], [], [], []
         self.client = boto3.client("cloudwatch", region_name="us-east-1", aws_access_key_id="k", aws_secret_access_key="s")
         self.client.meta.events.register("before-call.cloudwatch", self._answer)
 
@@ -92,9 +94,10 @@ class Account:
         self.dashboards[DashboardName] = DashboardBody
         return {"DashboardValidationMessages": self.messages}
 
-    def ListMetrics(self, *, Namespace, MetricName, RecentlyActive, NextToken="0"):
-        at = int(NextToken)
-        return {"Metrics": self.metrics[at : at + 2]} | ({"NextToken": str(at + 2)} if at + 2 < len(self.metrics) else {})
+    def ListMetrics(self, *, Namespace, RecentlyActive=None, NextToken="0"):
+        """Two at a time; those in `old` were not active recently."""
+        found, at = [one for one in self.metrics if RecentlyActive is None or one not in self.old], int(NextToken)
+        return {"Metrics": found[at : at + 2]} | ({"NextToken": str(at + 2)} if at + 2 < len(found) else {})
 
 
 @pytest.fixture
@@ -200,6 +203,11 @@ def test_what_cloudwatch_says_of_a_dashboard_is_passed_on(account):
     assert account.dashboards == {"one": '{"widgets": []}'}
 
 
+def metric(pool="llama", name="llm_pool_reporting_ratio", cluster="east", namespace="serving", **own):
+    values = {"cluster": cluster, "namespace": namespace, "pool": pool} | own
+    return {"MetricName": name, "Dimensions": [{"Name": key, "Value": value} for key, value in values.items() if value]}
+
+
 def command(account, monkeypatch, *arguments):
     monkeypatch.setattr("exporter.aws.client.open_client", lambda **where: account.client)
     return CliRunner().invoke(main, ["cloudwatch", *arguments, "--region", "us-east-1"])
@@ -225,11 +233,7 @@ def test_pruning_leaves_the_alarms_of_the_other_door(account, monkeypatch):
 
 
 def test_a_pool_that_no_alarm_can_name_is_said_and_the_others_get_theirs(account, monkeypatch):
-    labels = ("cluster", "namespace", "pool")
-    account.metrics = [
-        {"Dimensions": [{"Name": name, "Value": value} for name, value in zip(labels, ("e", "s", pool), strict=True)]}
-        for pool in ('a"b', "llama")
-    ]
+    account.metrics = [metric(pool, cluster="e", namespace="s") for pool in ('a"b', "llama")]
     done = command(account, monkeypatch, "alarms", "--put")
     assert done.exit_code == 0, done.output
     assert "no alarms for 'e/s/a\"b': 'a\"b' cannot stand in the name of an alarm" in done.stderr
@@ -264,10 +268,6 @@ def test_the_sdk_reads_these_messages_where_we_look_for_them(account):
 
 
 def test_only_pools_that_the_settings_speak_of_get_alarms(account, monkeypatch, tmp_path):
-    def metric(pool):
-        values = {"cluster": "east", "namespace": "serving", "pool": pool}
-        return {"Dimensions": [{"Name": name, "Value": value} for name, value in values.items()]}
-
     account.metrics = [metric("llama"), metric("llama-test"), metric("qwen")]
     (tmp_path / "slo.yaml").write_text('selector: {pool: "!~.*-test"}\n')
     done = command(account, monkeypatch, "alarms", "--put", "--config", str(tmp_path / "slo.yaml"))
@@ -288,10 +288,155 @@ def test_a_selector_is_read_as_prometheus_reads_it(text, through):
 
 
 def test_pools_are_those_that_send_metrics_with_exactly_their_dimensions(account):
-    def metric(**values):
-        return {"Dimensions": [{"Name": name, "Value": value} for name, value in values.items()]}
+    account.metrics = [metric("p", cluster="b"), metric("p", cluster="a"), metric("", cluster="a", namespace=""),
+                       metric("q", cluster="a", outcome="stop"), metric("q", cluster="a", pod="q-0"), metric("old")]  # fmt: skip
+    account.old = account.metrics[-1:]
+    seen = sending(account.client, "LLMFleet")
+    assert seen.pools() == [("a", "serving", "p"), ("b", "serving", "p")]
+    assert ("east", "serving", "old") in seen.listed
 
-    account.metrics = [metric(cluster="b", namespace="n", pool="p"), metric(pool="p", cluster="a", namespace="n"),
-                       metric(cluster="a"), metric(cluster="a", namespace="n", pool="p", outcome="stop")]  # fmt: skip
-    found = sent(account.client, "LLMFleet", "llm_pool_reporting_ratio", ("cluster", "namespace", "pool"))
-    assert found == [("a", "n", "p"), ("b", "n", "p")]
+
+SGLANG = [metric(), *(metric(name="llm_pool_requests", outcome=outcome) for outcome in ("abort", "other")),
+          metric(name="llm_pool_rejected_requests")]  # fmt: skip
+TTFT = metric(name="llm_pool_time_to_first_token_seconds")
+
+
+def metrics_of(account, alert):
+    alarm = account.alarms[f"llm-fleet/{alert}/east/serving/llama/if"]
+    return {tuple(pair["Value"] for pair in one["MetricStat"]["Metric"]["Dimensions"][3:])
+            for one in alarm["Metrics"] if "MetricStat" in one}  # fmt: skip
+
+
+@pytest.mark.parametrize("named", [(), ("--pool", "east/serving/llama")])
+def test_an_outcome_that_a_pool_does_not_send_is_left_out_of_sums_and_said(account, monkeypatch, named):
+    account.metrics = SGLANG
+    done = command(account, monkeypatch, "alarms", "--put", *named)
+    assert done.exit_code == 0, done.output
+    assert metrics_of(account, "LLMPoolAbortRateHigh") == {("abort",), ("other",)}
+    assert not [name for name in account.alarms if "ErrorRateHigh" in name or "TTFT" in name]
+    assert "no alarm for LLMPoolErrorRateHigh: east/serving/llama does not send llm_pool_requests of error\n" in done.stderr
+    assert "no alarm for LLMPoolTTFTBudgetBurn/1h, " in done.stderr
+    lacks = "east/serving/llama does not send llm_pool_requests of stop, length, error"
+    assert re.search(f"not in the sums of LLMPoolAbortRateHigh, .*: {lacks}\n", done.stderr)
+    account.metrics = [*SGLANG, metric(name="llm_pool_requests", outcome="error"), TTFT]
+    command(account, monkeypatch, "alarms", "--put", *named)
+    assert metrics_of(account, "LLMPoolAbortRateHigh") == {("abort",), ("other",), ("error",)}
+    assert "llm-fleet/LLMPoolTTFTBudgetBurn/1h/east/serving/llama" in account.alarms
+
+
+def test_a_latency_of_an_idle_pool_keeps_its_alarms_and_an_outcome_of_a_former_engine_goes(account, monkeypatch):
+    # After a restart of the exporter, refusals of an idle pool are not sent until it serves again.
+    account.old = [TTFT, metric(name="llm_pool_requests", outcome="stop"), metric(name="llm_pool_rejected_requests")]
+    account.metrics = [*SGLANG[:-1], *account.old]
+    assert command(account, monkeypatch, "alarms", "--put").exit_code == 0
+    there = {name.split("/")[1] for name in account.alarms}
+    assert {"LLMPoolTTFTBudgetBurn", "LLMPoolRejecting", "LLMPoolAvailabilityBudgetBurn"} <= there
+    assert metrics_of(account, "LLMPoolAbortRateHigh") == {("abort",), ("other",)}
+
+
+def test_a_pool_whose_pods_are_all_silent_is_judged_by_what_it_sent_before(account, monkeypatch):
+    account.metrics, account.old = SGLANG, SGLANG[1:]
+    assert command(account, monkeypatch, "alarms", "--put").exit_code == 0
+    assert metrics_of(account, "LLMPoolAbortRateHigh") == {("abort",), ("other",)}
+
+
+def test_a_pool_that_sends_nothing_of_an_engine_is_taken_for_one_of_vllm_and_said(account, monkeypatch):
+    account.metrics = [metric()]
+    done = command(account, monkeypatch, "alarms", "--put")
+    assert "east/serving/llama sent nothing of an engine within two weeks: its alarms are those of vllm" in done.stderr
+    assert len(metrics_of(account, "LLMPoolAbortRateHigh")) == 5
+
+
+def test_a_named_engine_goes_before_what_is_sent(account, monkeypatch):
+    account.metrics = [metric()]
+    for named in ((), ("--pool", "east/serving/llama")):
+        command(account, monkeypatch, "alarms", "--delete")
+        done = command(account, monkeypatch, "alarms", "--put", "--engine", "sglang", *named)
+        assert done.exit_code == 0, done.output
+        assert metrics_of(account, "LLMPoolAbortRateHigh") == {("abort",), ("other",)}
+
+
+def pools_of(account):
+    return {name.split("/", 2)[2].removesuffix("/if") for name in account.alarms if "NoReportingPods" in name}
+
+
+def test_pruning_by_name_leaves_what_is_not_named(account, monkeypatch, tmp_path):
+    for pool in ("east/serving/llama", "east/serving/qwen", "west/serving/llama"):
+        command(account, monkeypatch, "alarms", "--put", "--pool", pool)
+    (tmp_path / "slo.yaml").write_text("alerts: {LLMPoolSaturated: false, LLMClusterReportingLow: false}\n")
+    changed = ("alarms", "--put", "--prune", "--config", str(tmp_path / "slo.yaml"))
+    before = set(account.alarms)
+    gone = {f"llm-fleet/LLMPoolSaturated/east/serving/llama{part}" for part in ("", "/if")}
+    assert command(account, monkeypatch, *changed, "--pool", "east/serving/llama").exit_code == 0
+    assert before - set(account.alarms) == gone
+    assert command(account, monkeypatch, *changed, "--cluster", "west").exit_code == 0
+    assert before - set(account.alarms) == gone | {f"llm-fleet/LLMClusterReportingLow/west{part}" for part in ("", "/if")}
+
+
+def test_a_silent_cluster_keeps_its_alarms_and_a_pool_that_is_gone_does_not(account, monkeypatch):
+    """Its alarm of silence is on: the nightly run must not take it away."""
+    there = [metric(), metric("gone"), metric("asleep"), metric(cluster="silent"), metric(cluster="dead")]
+    account.metrics = there
+    command(account, monkeypatch, "alarms", "--put")
+    everybody = pools_of(account)
+    account.metrics, account.old = [there[0], *there[2:4]], there[2:]
+    done = command(account, monkeypatch, "alarms", "--put", "--prune")
+    assert done.exit_code == 0, done.output
+    assert everybody - pools_of(account) == {"east/serving/gone"}
+    assert {"llm-fleet/LLMClusterSilent/silent", "llm-fleet/LLMClusterSilent/dead"} <= set(account.alarms)
+    for named in (("--pool", "dead/serving/llama"), ("--cluster", "dead")):
+        assert command(account, monkeypatch, "alarms", "--delete", *named).exit_code == 0
+    assert not [name for name in account.alarms if "/dead" in name]
+
+
+def test_pruning_leaves_what_the_selector_does_not_speak_of(account, monkeypatch, tmp_path):
+    account.metrics = [metric(), metric("test"), metric("gone")]
+    command(account, monkeypatch, "alarms", "--put")
+    account.metrics = account.metrics[:1]
+    (tmp_path / "slo.yaml").write_text('selector: {pool: "!=test"}\n')
+    command(account, monkeypatch, "alarms", "--put", "--prune", "--config", str(tmp_path / "slo.yaml"))
+    assert pools_of(account) == {"east", "east/serving/llama", "east/serving/test"}
+
+
+def test_a_pool_that_is_named_and_that_the_selector_leaves_out_is_said(account, monkeypatch, tmp_path):
+    (tmp_path / "slo.yaml").write_text('selector: {pool: "!=test"}\n')
+    done = command(account, monkeypatch, "alarms", "--put", "--pool=east/serving/test", "--config", str(tmp_path / "slo.yaml"))
+    assert done.exit_code == 0
+    assert "east/serving/test is named, so it does not matter that the selector leaves it out" in done.stderr
+
+
+def shown(account, name):
+    body = json.loads(account.dashboards[name])
+    (widget,) = [widget for widget in body["widgets"] if widget["type"] == "alarm"]
+    return [arn.split(":alarm:")[1] for arn in widget["properties"]["alarms"]], body["widgets"][0]["properties"]["markdown"]
+
+
+def test_boards_show_our_alarms_alone_critical_ones_first(account, monkeypatch):
+    put(account)
+    account.PutMetricAlarm(AlarmName="llm-fleet/theirs", Tags=[], ActionsEnabled=True)
+    assert command(account, monkeypatch, "dashboards", "--put").exit_code == 0
+    names, text = shown(account, "llm-fleet-pool")
+    severities = [account.tags[account.arn(name)]["severity"] for name in names]
+    assert set(names) == {alarm.name for alarm in MADE if alarm.request["ActionsEnabled"]}
+    assert severities == sorted(severities, key=[str(severity) for severity in Severity].index)
+    assert len(set(severities)) > 2
+    assert "not shown" not in text
+
+
+def test_alarms_that_a_widget_has_no_room_for_are_counted(account, monkeypatch):
+    put(account, alarms([Subject(Level.POOL, ("c", "n", f"p{at}")) for at in range(8)], PLACING))
+    every = sum(alarm["ActionsEnabled"] for alarm in account.alarms.values())
+    assert every > 100
+    command(account, monkeypatch, "dashboards", "--put")
+    names, text = shown(account, "llm-fleet-pool")
+    assert len(names) == 100
+    assert f"**{every - 100} more alarms** are not shown: a widget holds 100." in text
+
+
+@pytest.mark.parametrize("values", [("c", "n", "p"), ("1h", "n", "p"), ("a/b", "n", "if"), ("if", "1h", "if 5m")])
+def test_the_name_of_an_alarm_says_what_it_speaks_of(values):
+    pool = Subject(Level.POOL, values)
+    for alarm in alarms([pool], Placing()):
+        whole = pool.cluster if "LLMCluster" in alarm.name or alarm.name.endswith(f"away/{values[0]}") else pool
+        assert subject_of(alarm.name, "llm-fleet", condition=alarm.kind is Kind.METRIC) == whole
+    assert subject_of("llm-fleet/promql/LLMPoolSaturated", "llm-fleet", condition=True) is None

@@ -111,6 +111,17 @@ def test_silence_of_an_exporter_is_an_alarm():
     assert (heartbeat["EvaluationPeriods"], heartbeat["DatapointsToAlarm"]) == (HEARTBEAT_PERIODS, HEARTBEAT_PERIODS)
 
 
+@pytest.mark.parametrize(("change", "breaching", "looked_at"), [
+    (Change(pending_seconds=600), 10, 10),
+    (Change(pending_seconds=30, keep_firing_seconds=120), HEARTBEAT_PERIODS, HEARTBEAT_PERIODS + 2),
+])  # fmt: skip
+def test_silence_waits_as_the_settings_say_and_never_less_than_one_is_late_now_and_then(change, breaching, looked_at):
+    settings = replace(DEFAULTS, changes={"LLMClusterSilent": change})
+    made = {alarm.name: alarm.request for alarm in alarms([CLUSTER], replace(PLACING, settings=settings))}
+    heartbeat = made["llm-fleet/LLMClusterSilent/prod-east/if"]
+    assert (heartbeat["DatapointsToAlarm"], heartbeat["EvaluationPeriods"]) == (breaching, looked_at)
+
+
 def test_saturation_has_the_limit_and_the_waits_of_the_rule():
     request = part("LLMPoolSaturated")
     assert told(request) == ("m1", {"m1": ("llm_pool_saturation_ratio", {}, "Minimum", 60)})
@@ -203,6 +214,7 @@ def test_windows_that_differ_in_the_short_one_alone_have_alarms_of_their_own():
 @pytest.mark.parametrize(("changed", "alert"), [
     ({"changes": {"LLMPoolSaturated": Change(pending_seconds=2 * 86_400)}}, "LLMPoolSaturated"),
     ({"changes": {"LLMPoolSaturated": Change(keep_firing_seconds=2 * 86_400)}}, "LLMPoolSaturated"),
+    ({"changes": {"LLMClusterSilent": Change(pending_seconds=2 * 86_400)}}, "LLMClusterSilent"),
     ({"windows": (BurnWindow("1h", "90s", 14.4, Severity.PAGE, 120),)}, "LLMPoolTTFTBudgetBurn/1h"),
 ])  # fmt: skip
 def test_what_aws_would_refuse_is_left_out_with_the_reason(changed, alert):
@@ -281,13 +293,14 @@ def test_any_language_may_name_a_pool():
 ])  # fmt: skip
 def test_what_metric_math_cannot_say_is_refused(wrong, reason):
     with pytest.raises(CannotTell, match=reason):
-        check(wrong, POOL, CLOUDWATCH_NAMESPACE)
+        check(wrong, POOL, PLACING)
 
 
 @pytest.mark.parametrize(("comparison", "limit", "harmless"), [(">", 5, 0), (">=", 0, -1), ("<", 0.5, 1.5), ("<=", 0, 1)])
 def test_where_the_other_conditions_do_not_hold_nothing_breaches(comparison, limit, harmless):
     also = Check(values=(Value(signal="requests_waiting"),), comparison=">", limit=1)
-    made = check(Check(values=(Value(signal="requests_running"),), comparison=comparison, limit=limit, also=(also,)), POOL, "N")
+    running = Value(signal="requests_running")
+    made = check(Check(values=(running,), comparison=comparison, limit=limit, also=(also,)), POOL, PLACING)
     expression = made.metrics[0]["Expression"]
     assert evaluated(expression, {"m1": 7, "m2": 0}) == harmless
     assert evaluated(expression, {"m1": 7, "m2": 2}) == 7

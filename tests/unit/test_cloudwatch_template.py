@@ -11,6 +11,7 @@ from alerts.cloudwatch.alarms import alarms
 from alerts.cloudwatch.model import Kind, Placing, Subject
 from alerts.cloudwatch.promql import promql_alarms
 from alerts.cloudwatch.render import write
+from alerts.cloudwatch.stack import as_text
 from alerts.cloudwatch.template import LONGEST_TEMPLATE, templates
 from alerts.slo import DEFAULTS, BurnWindow, Severity
 from collector.signals import Level
@@ -109,3 +110,29 @@ def test_what_no_alert_is_in_has_no_template():
     assert "pool-budgets-critical" in made
     assert "pool-budgets-warning" not in made
     assert all(template["Resources"] for template in made.values())
+
+
+CROWDED = replace(DEFAULTS, windows=tuple(BurnWindow(f"{hours}h", "5m", 5, Severity.PAGE, 120) for hours in range(1, 7)))
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    return templates(CROWDED)
+
+
+def test_however_many_windows_there_are_each_template_fits_and_none_is_lost(crowded):
+    made = crowded
+    assert {"pool-budgets-critical", "pool-budgets-critical-2", "pool-budgets-critical-3"} <= set(made)
+    assert all(len(as_text(template).encode()) <= LONGEST_TEMPLATE for template in made.values())
+    pool = Subject(Level.POOL, ("prod-east", "serving", "llama-70b"))
+    placing = Placing(prefix="team-a", namespace="Team A", settings=CROWDED)
+    there = [name for template in made.values() for name in requests(template)]
+    assert sorted(there) == sorted(alarm.name for alarm in alarms([pool], placing) + promql_alarms(placing)[0])
+
+
+def test_an_alert_and_its_conditions_are_in_one_template(crowded):
+    for template in crowded.values():
+        there = requests(template)
+        for name, (kind, request) in there.items():
+            if kind is Kind.COMPOSITE and "BudgetBurn" in name:
+                assert set(re.findall(r'ALARM\("([^"]+)"\)', request["AlarmRule"])) <= set(there)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
+from botocore.credentials import DeferredRefreshableCredentials
 
 from exporter.log import say, set_up
 
@@ -104,4 +105,17 @@ def test_other_loggers_and_warnings_take_the_same_form(monkeypatch: pytest.Monke
 def test_details_below_the_level_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = log(monkeypatch, as_json=False)
     say(LOGGER, logging.DEBUG, "detail")
+    assert stream.getvalue() == ""
+
+
+def test_credentials_that_cannot_be_fetched_leave_no_trace_at_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a role whose token the identity provider refuses; botocore itself raises the error, which its sink tells."""
+
+    def refused() -> dict[str, str]:
+        raise OSError("No OpenIDConnect provider found")
+
+    stream = log(monkeypatch, as_json=False)
+    credentials = DeferredRefreshableCredentials(refresh_using=refused, method="assume-role-with-web-identity")
+    with pytest.raises(OSError, match="OpenIDConnect"):
+        credentials.get_frozen_credentials()
     assert stream.getvalue() == ""

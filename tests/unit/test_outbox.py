@@ -136,3 +136,25 @@ def test_pauses_grow_and_end(failures: int) -> None:
         box.put(7)
         back_end.wait(lambda: back_end.taken == [7])
     assert back_end.attempts == failures + 1
+
+
+def test_what_came_of_a_batch_before_it_was_dropped_is_counted() -> None:
+    """Whether it is dropped half sent, out of the queue, at the end or after it."""
+    sent = {0: 5, 1: 0, 2: 7, 3: 0, 4: 0}
+    back_end = BackEnd(Unsent("bad_request", again=False))
+    back_end.held.clear()
+    box = Outbox("test", back_end.send, SystemClock(), size=2, given_up=lambda one: Receipt(sent[one], {"not_finite": one}))
+    box.put(0)
+    back_end.wait(lambda: back_end.attempts == 1)
+    box.put(1), box.put(2), box.put(3)
+    back_end.held.set()
+    back_end.wait(lambda: back_end.taken == [2, 3])
+    back_end.held.clear()
+    box.put(4)
+    back_end.wait(lambda: back_end.attempts == 4)
+    box.close(within_seconds=0.05)
+    box.put(2)
+    assert box.tally.batches == {"sent": 2, "dropped": 4}
+    assert box.tally.sent == 2 + 5 + 7
+    assert box.tally.rejected == {"not_finite": 0 + 1 + 4 + 2}
+    back_end.held.set()

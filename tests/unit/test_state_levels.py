@@ -78,6 +78,29 @@ def test_a_stale_pod_is_out_of_every_gauge_above_and_lowers_reporting() -> None:
     }  # fmt: skip
 
 
+def test_a_pod_told_to_go_is_not_expected_to_report() -> None:
+    pods = [target("p0"), target("p1"), target("p2"), target("p3")]
+    core = state(*pods)
+    for pod in pods[:3]:
+        core.absorb(reading(pod, ready(), at(5)))
+    core.absorb(failure(pods[3], at(5)))
+    core.watch([*pods[:2], replace(pods[2], terminating=True), pods[3]], at(5))
+    cut = core.snapshot(at(5))
+    assert pool_row(cut).gauges["pods", State.TERMINATING] == 1
+    for row in (pool_row(cut), cut.cluster):
+        assert row.gauges["reporting_ratio", ""] == pytest.approx(2 / 3)
+
+
+def test_a_pool_scaled_to_zero_has_no_share_of_reporting_pods() -> None:
+    core = state(target())
+    core.absorb(reading(target(), ready(), at(5)))
+    core.watch([target(terminating=True)], at(6))
+    cut = core.snapshot(at(6))
+    assert pool_row(cut).gauges["pods", State.TERMINATING] == 1
+    for row in (pool_row(cut), cut.cluster):
+        assert ("reporting_ratio", "") not in row.gauges
+
+
 def test_an_engine_without_a_signal_leaves_the_mean_alone() -> None:
     """TGI tells no KV-cache use."""
     vllm, tgi = target("vllm"), target("tgi")

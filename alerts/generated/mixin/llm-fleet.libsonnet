@@ -900,7 +900,7 @@
     "rules": [
       {
         "record": "cluster:llm_pods_known:sum",
-        "expr": "sum by (cluster) (llm_cluster_pods)"
+        "expr": "sum by (cluster) (llm_cluster_pods{state!=\"terminating\"})"
       },
       {
         "record": "cluster:llm_pods_reporting:sum",
@@ -1869,7 +1869,7 @@
     "rules": [
       {
         "record": "pool:llm_pods_known:sum",
-        "expr": "sum by (cluster, namespace, pool) (llm_pool_pods)"
+        "expr": "sum by (cluster, namespace, pool) (llm_pool_pods{state!=\"terminating\"})"
       },
       {
         "record": "pool:llm_pods_reporting:sum",

@@ -73,7 +73,7 @@ class EmfWriter:
                 raise Unsent("unreachable", f"{self._where}: {error.strerror or error}") from error
             batch.sent += sum(one["metrics"] for one in found)
             batch.pieces.pop(0)
-        return Receipt(batch.sent, batch.rejected)
+        return batch.receipt
 
     def _to_socket(self, lines: bytes) -> None:
         if self._socket is not None and _ended(self._socket):

@@ -2,7 +2,7 @@
 
 The lock is the kernel's (flock), so that it ends with its holder however that ends, and no clocks are compared. It works
 among processes that see the same volume: on one node, or on a shared one that keeps locks (NFS 4, EFS). The file holds a line
-about the holder and the moment up to which everything was handed over.
+about the holder and the moment up to which everything was sent.
 """
 
 import fcntl
@@ -69,11 +69,11 @@ class FileLease:
         return True
 
     def handed_over(self) -> float:
-        """Unix time up to which the holder before us handed over what it counted; 0 when that is not known.
+        """Unix time up to which the holder, or the one before us, sent what it counted; 0 when that is not known.
 
-        If the file is not its own any more, as it was when we last looked.
+        As it was when we last looked, while another holds the file or if that is not its own any more.
         """
-        return 0.0 if self._file is None else _word(self._file) or self._heard
+        return self._heard if self._file is None else _word(self._file) or self._heard
 
     def note(self, until: float) -> None:
         """Leave word for who comes next."""

@@ -102,7 +102,7 @@ class Sender:
         while batch.pieces:
             self._send_first(batch)
         self._after(self._client)
-        return Receipt(batch.sent, batch.rejected)
+        return batch.receipt
 
     def _send_first(self, batch: Batch) -> None:
         data = unpack(batch.pieces[0])

@@ -23,15 +23,23 @@ _END_SECONDS, _FLUSH_SECONDS = 2.5, 1.0
 
 
 @asynccontextmanager
-async def to_cloudwatch(hub: Hub, settings: Settings, *, full_interval: float) -> AsyncIterator[None]:
+async def to_cloudwatch(hub: Hub, settings: Settings) -> AsyncIterator[None]:
     """Publish while the block runs."""
-    outbox = Outbox(SINK, _send_to(hub, settings), hub.clock, size=settings.max_queued_requests)
+    send = _send_to(hub, settings)
+
+    def send_and_note(batch: Batch) -> Receipt:
+        receipt = send(batch)
+        feed.note_sent()
+        return receipt
+
+    outbox = Outbox(SINK, send_and_note, hub.clock, size=settings.max_queued_requests,
+                    given_up=lambda batch: batch.receipt)  # fmt: skip
     lease = FileLease(settings.lease_file) if settings.lease_file else Alone()
     feed = Feed(settings, hub.state.cluster, lease, outbox.put)
     hub.own.outboxes.append(outbox)
     hub.own.values["cloudwatch_active_metrics"] = lambda: len(feed.active)
     worker = ThreadPoolExecutor(1, thread_name_prefix=SINK)
-    sampling = asyncio.create_task(_sample(hub, feed, worker, settings.sample_interval(full_interval)))
+    sampling = asyncio.create_task(_sample(hub, feed, worker, settings))
     try:
         yield
     finally:
@@ -47,17 +55,18 @@ def _send_to(hub: Hub, settings: Settings) -> Callable[[Batch], Receipt]:
     from exporter.publish.cloudwatch.send import Sender
     from exporter.publish.cloudwatch.writers import Writers
 
-    writers = Writers(settings, hub.state.cluster, hub.clock)
+    writers = Writers(settings, lambda: hub.state.cluster, hub.clock)
     hub.own.values["cloudwatch_writers"] = lambda: writers.seen
     sender = Sender(settings, hub.clock, after=writers.look)
     sender.open()
     return sender
 
 
-async def _sample(hub: Hub, feed: Feed, worker: ThreadPoolExecutor, interval: float) -> None:
+async def _sample(hub: Hub, feed: Feed, worker: ThreadPoolExecutor, settings: Settings) -> None:
     """The loop holds the state for a moment; what is made of it is made on the worker's thread."""
     loop = asyncio.get_running_loop()
     while True:
+        interval = settings.sample_interval(hub.full_interval)
         # A moment after the full interval, so that the sample that ends a window never comes just before its end.
         await asyncio.sleep(interval - hub.clock.now().wall % interval + 0.002)
         try:
@@ -89,4 +98,6 @@ async def _end(hub: Hub, feed: Feed, worker: ThreadPoolExecutor, outbox: Outbox[
     elif last.exception() is not None:
         say(_log, logging.ERROR, "the last window for CloudWatch was lost", error=repr(last.exception()))
     await asyncio.to_thread(outbox.close, within_seconds=end - loop.time())
+    if done:
+        feed.leave()
     worker.shutdown(wait=False, cancel_futures=True)

@@ -3,7 +3,7 @@
 import logging
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,11 +22,14 @@ _LATE_SECONDS = 120.0
 
 
 class Writers:
-    """Reads the heartbeats of the periods before; `seen` is the usual number in them, None while it is not known."""
+    """Reads the heartbeats of the periods before; `seen` is the usual number in them, None while it is not known.
 
-    def __init__(self, settings: Settings, cluster: str, clock: Clock) -> None:
+    `cluster` tells the name of the moment, which a reload changes.
+    """
+
+    def __init__(self, settings: Settings, cluster: Callable[[], str], clock: Clock) -> None:
         self._settings = settings
-        self._beat = heartbeat(cluster)
+        self._cluster = cluster
         self._clock = clock
         self._due = clock.now().mono + LOOK_EVERY_SECONDS
         self.seen: int | None = None
@@ -53,8 +56,9 @@ class Writers:
     def _question(self, wall: float) -> Mapping[str, Any]:
         period = self._settings.period
         end = (wall - _LATE_SECONDS) // period * period
-        metric = {"Namespace": self._settings.namespace, "MetricName": self._beat.name,
-                  "Dimensions": [{"Name": name, "Value": value} for name, value in self._beat.dimensions]}  # fmt: skip
+        beat = heartbeat(self._cluster())
+        metric = {"Namespace": self._settings.namespace, "MetricName": beat.name,
+                  "Dimensions": [{"Name": name, "Value": value} for name, value in beat.dimensions]}  # fmt: skip
         query = {"Id": "writers", "MetricStat": {"Metric": metric, "Period": int(period), "Stat": "Sum"}}
         return {"MetricDataQueries": [query], "StartTime": datetime.fromtimestamp(end - _PERIODS * period, UTC),
                 "EndTime": datetime.fromtimestamp(end, UTC)}  # fmt: skip

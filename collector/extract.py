@@ -30,10 +30,8 @@ def extract(engine: Engine, page: Lookup, covers: frozenset[str] = READ_SIGNALS)
                 counters |= _count(engine, page, rule)
             case Kind.HISTOGRAM:
                 histograms |= _read_histogram(engine, page, rule)
-            case _ if not _lost(page, rule):
-                # Of a gauge with a lost row or rank the rest would be taken for the whole.
-                folded = _fold_gauge(engine, page, rule)
-                gauges |= {} if rule.signal in short else folded
+            case _:
+                gauges |= _whole_gauge(engine, page, rule, short)
     if "kv_cache_capacity_tokens" in covers and (sizes := _capacity(engine, page)):
         gauges["kv_cache_capacity_tokens"] = math.fsum(sizes.values())
     adapters = engine.adapters(page)
@@ -95,6 +93,12 @@ def _by_source(engine: Engine, rows: Iterable[Sample], *dropped: str) -> dict[st
         source = _source(engine, row.labels, *dropped)
         values[source] = max(values.get(source, row.value), row.value)
     return values
+
+
+def _whole_gauge(engine: Engine, page: Lookup, rule: Rule, short: frozenset[str]) -> dict[str, float]:
+    """The gauge of a rule, unless a row or a rank of it is lost: the rest would be taken for the whole."""
+    folded = {} if _lost(page, rule) else _fold_gauge(engine, page, rule)
+    return {} if rule.signal in short else folded
 
 
 def _fold_gauge(engine: Engine, page: Lookup, rule: Rule) -> dict[str, float]:

@@ -12,12 +12,16 @@ from collector.page import Labels, Sample
 from collector.reasons import Oddity
 from collector.signals import READ_SIGNALS, SIGNALS, Fold, Kind, Role
 
+_LOAD = ("requests_running", "requests_waiting", "kv_cache_usage_ratio")
+"""What every rank tells at each look."""
+
 
 def extract(engine: Engine, page: Lookup, covers: frozenset[str] = READ_SIGNALS) -> Values:
     """Values of the covered signals; what the page does not say is absent."""
     gauges: dict[str, float] = {name: value for name, value in engine.computed(page).items() if name in covers}
     counters: dict[SeriesKey, int] = {}
     histograms: dict[SeriesKey, RawHistogram] = {}
+    short = _short_of_ranks(engine, page)
     for rule in engine.rules:
         if rule.signal not in covers or rule.unless in page.samples:
             continue
@@ -26,9 +30,8 @@ def extract(engine: Engine, page: Lookup, covers: frozenset[str] = READ_SIGNALS)
                 counters |= _count(engine, page, rule)
             case Kind.HISTOGRAM:
                 histograms |= _read_histogram(engine, page, rule)
-            case _ if not _lost(page, rule):
-                # Of a gauge with a lost row the rest would be taken for the whole.
-                gauges |= _fold_gauge(engine, page, rule)
+            case _:
+                gauges |= _whole_gauge(engine, page, rule, short)
     if "kv_cache_capacity_tokens" in covers and (sizes := _capacity(engine, page)):
         gauges["kv_cache_capacity_tokens"] = math.fsum(sizes.values())
     adapters = engine.adapters(page)
@@ -50,12 +53,24 @@ def extract(engine: Engine, page: Lookup, covers: frozenset[str] = READ_SIGNALS)
         started_at=started_at,
         model=_label(engine, page, "model_name"),
         role=role,
-        damaged=frozenset(rule.signal for rule in engine.rules if _lost(page, rule)),
+        damaged=short.union(rule.signal for rule in engine.rules if _lost(page, rule)),
     )
 
 
 def _lost(page: Lookup, rule: Rule) -> bool:
     return any(name in page.damaged for alias in rule.aliases for name in (alias, *(alias + part for part in HISTOGRAM_PARTS)))
+
+
+def _short_of_ranks(engine: Engine, page: Lookup) -> frozenset[str]:
+    """Signals of the load without a rank that another of them shows on the same page."""
+    ranks: dict[str, set[str]] = {}
+    for rule in engine.rules if engine.rank_label else ():
+        if rule.signal in _LOAD:
+            told = {row.labels.get(engine.rank_label, "") for row in page.first(rule.aliases)}
+            if told and "" not in told:
+                ranks[rule.signal] = told
+    every = set().union(*ranks.values())
+    return frozenset(signal for signal, told in ranks.items() if told != every)
 
 
 def _source(engine: Engine, labels: Labels, *dropped: str, keep_copies: bool = False) -> str:
@@ -78,6 +93,12 @@ def _by_source(engine: Engine, rows: Iterable[Sample], *dropped: str) -> dict[st
         source = _source(engine, row.labels, *dropped)
         values[source] = max(values.get(source, row.value), row.value)
     return values
+
+
+def _whole_gauge(engine: Engine, page: Lookup, rule: Rule, short: frozenset[str]) -> dict[str, float]:
+    """The gauge of a rule, unless a row or a rank of it is lost: the rest would be taken for the whole."""
+    folded = {} if _lost(page, rule) else _fold_gauge(engine, page, rule)
+    return {} if rule.signal in short else folded
 
 
 def _fold_gauge(engine: Engine, page: Lookup, rule: Rule) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typing import Any
 from collector.auth import Auth, Stamp, Tls, stamp
 from collector.model import Target
 from collector.strict_yaml import read_yaml
-from collector.targets import Batch, Placed, Push, check_words, host_port
+from collector.targets import NAMES, Batch, Placed, Push, check_plain, check_words, host_port
 from collector.urls import normal_url
 
 ENDINGS = (".json", ".yaml", ".yml")
@@ -132,6 +132,7 @@ def _labels(where: str, labels: Any) -> Mapping[str, str]:
     if not labels.get("pool", "").strip():
         raise ValueError(f"{where}.pool: missing; it is required")
     try:
+        check_plain({name: labels[name] for name in NAMES if name in labels})
         check_words(labels.get("engine", ""), labels.get("role", ""))
     except ValueError as error:
         raise ValueError(f"{where}.{error}") from error

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from collector.model import Target
 
 _log = logging.getLogger(__name__)
 
+_BREAKING = ("Cc", "Zl", "Zp")
 ROLES = ("both", "prefill", "decode")
 
 
@@ -163,6 +165,16 @@ def check_words(engine: str, role: str) -> None:
         raise ValueError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
     if role and role not in ROLES:
         raise ValueError(f"role: expected one of {', '.join(ROLES)}, got {role!r}")
+
+
+NAMES = ("pool", "namespace", "pod", "uid", "model", "accelerator", "cost_tier", "node")
+
+
+def check_plain(names: Mapping[str, str]) -> None:
+    """ValueError, led by the key, for a control character or break of line: names reach comments, file names and logs."""
+    for key, name in names.items():
+        if any(unicodedata.category(char) in _BREAKING for char in name):
+            raise ValueError(f"{key}: expected a text without control characters, got {name!r}")
 
 
 def host_port(url: str) -> str:

@@ -15,7 +15,7 @@ from collector.health import Limits
 from collector.model import Target
 from collector.scoring import Full
 from collector.strict_yaml import read_yaml
-from collector.targets import Batch, Placed, Source, Static, check_words, host_port, merge
+from collector.targets import NAMES, Batch, Placed, Source, Static, check_plain, check_words, host_port, merge
 from collector.urls import normal_url
 from exporter import schema
 from exporter.endpoints import EndpointsFile, check_files
@@ -115,8 +115,7 @@ def parse_config(
 
 def _build(file: schema.File, folder: Path, environment: Mapping[str, str]) -> Config:
     cluster = schema.Cluster(name=file.cluster) if isinstance(file.cluster, str) else file.cluster
-    if not cluster.name.strip():
-        raise ConfigError("cluster: expected a name, got an empty text")
+    _check_cluster(cluster)
     times = {key: _value(f"scrape.{key}", parse_duration, getattr(file.scrape, key))
              for key in schema.Scrape.__struct_fields__ if key != "max_body"}  # fmt: skip
     _check_times(times)
@@ -138,6 +137,15 @@ def _build(file: schema.File, folder: Path, environment: Mapping[str, str]) -> C
         endpoints_files=check_files(file.picker, folder), notes=tuple(notes),
         otlp=None if file.otlp is None else _otlp(file.otlp, folder, environment),
     )  # fmt: skip
+
+
+def _check_cluster(cluster: schema.Cluster) -> None:
+    if not cluster.name.strip():
+        raise ConfigError("cluster: expected a name, got an empty text")
+    try:
+        check_plain({"cluster": cluster.name, "cluster.region": cluster.region})
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _cloudwatch(section: schema.CloudWatch | None, folder: Path, cluster: str) -> to_cloudwatch.Settings | None:
@@ -206,6 +214,7 @@ def _check_group(where: str, group: schema.StaticGroup) -> None:
         if not getattr(group, key).strip():
             raise ConfigError(f"{where}.{key}: expected a name, got an empty text")
     try:
+        check_plain({name: getattr(group, name) for name in NAMES if hasattr(group, name)})
         check_words(group.engine, group.role)
     except ValueError as error:
         raise ConfigError(f"{where}.{error}") from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from collector.targets import check_plain
 from exporter import schema
 from exporter.log import say
 
@@ -36,6 +37,10 @@ def check_files(picker: schema.Picker, folder: Path) -> tuple[EndpointsFile, ...
         where, path = f"picker.endpoints_files[{index}]", os.path.join(folder, one.path)
         if not one.pool.strip() or not one.namespace.strip():
             raise ConfigError(f"{where}: expected the names of a namespace and a pool")
+        try:
+            check_plain({"pool": one.pool, "namespace": one.namespace})
+        except ValueError as error:
+            raise ConfigError(f"{where}.{error}") from error
         if not one.path.endswith((".yaml", ".yml")):
             raise ConfigError(f"{where}.path: expected a file that ends in .yaml or .yml, got {one.path!r}")
         if any(file.path == path for file in files):

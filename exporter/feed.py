@@ -11,7 +11,7 @@ from exporter.accept import matches
 from exporter.hub import Hub
 from exporter.picker.dialects import DIALECTS
 from exporter.publish.picker import Edition, UnknownFilter, entry, select
-from exporter.publish.stream import Story
+from exporter.publish.stream import Step, Story, step
 from exporter.sidecar.page import CONTENT_TYPE, Style, render, view_of
 
 LOOK_SECONDS = 0.1
@@ -20,6 +20,9 @@ ALIVE_SECONDS = 1.0
 SLOW_SECONDS = 5.0
 """How long a stream waits for a reader that does not read."""
 MOST_STREAMS = 64
+Look = tuple[int, float, list[dict[str, Any]]]
+"""Number, moment and entries."""
+Query = tuple[tuple[str, str], ...]
 
 
 class Feed:
@@ -30,7 +33,8 @@ class Feed:
         self._edition = Edition(first=int(hub.clock.now().wall * 1000))
         self._stop = asyncio.Event()
         self._streams = 0
-        self._looked: tuple[int, tuple[int, float, list[dict[str, Any]]]] | None = None
+        self._looked: tuple[int, Look] | None = None
+        self._steps: dict[tuple[Query, int | None], Step] = {}
 
     def add_to(self, app: web.Application) -> None:
         """Routes, and the end of all streams when the server shuts down."""
@@ -44,17 +48,32 @@ class Feed:
     async def _end(self, _: web.Application) -> None:
         self._stop.set()
 
-    def _present(self) -> tuple[int, float, list[dict[str, Any]]]:
+    def _present(self) -> Look:
         now = self._hub.clock.now()
         entries = [entry(self._hub.state.cluster, endpoint) for endpoint in self._hub.state.endpoints(now)]
         return self._edition.of(entries), now.wall, entries
 
-    def _look(self) -> tuple[int, float, list[dict[str, Any]]]:
+    def _look(self) -> Look:
         """The present as streams see it: looked at once for all of them, since a look costs milliseconds of the loop."""
         turn = int(asyncio.get_running_loop().time() / LOOK_SECONDS)
         if self._looked is None or self._looked[0] != turn:
             self._looked = turn, self._present()
+            self._steps.clear()
         return self._looked[1]
+
+    def _step(self, story: Story, query: Query) -> tuple[Step, float]:
+        """What a reader is told in this turn, and when; made once for all who want the same and know the same."""
+        number, now, entries = self._look()
+        if story.number == number and story.told is not None:
+            return Step(number, story.told, b""), now
+        key = query, story.number
+        if key not in self._steps:
+            try:
+                chosen = select(entries, query)
+            except UnknownFilter:  # the last pod of a pool went
+                chosen = []
+            self._steps[key] = step(story.told, chosen, number=number, now=now)
+        return self._steps[key], now
 
     async def _once(self, request: web.Request) -> web.Response:
         number, now, entries = self._present()
@@ -70,7 +89,7 @@ class Feed:
         return web.Response(body=body, content_type="application/json", headers=headers)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        query = list(request.query.items())
+        query = tuple(request.query.items())
         try:
             select(self._present()[2], query)
         except UnknownFilter as error:
@@ -88,16 +107,12 @@ class Feed:
             self._streams -= 1
         return response
 
-    async def _tell(self, response: web.StreamResponse, query: list[tuple[str, str]]) -> None:
+    async def _tell(self, response: web.StreamResponse, query: Query) -> None:
         story, loop = Story(), asyncio.get_running_loop()
         said_at = loop.time()
         while not self._stop.is_set():
-            number, now, entries = self._look()
-            try:
-                chosen = select(entries, query)
-            except UnknownFilter:  # the last pod of a pool went
-                chosen = []
-            if news := story.next(chosen, number=number, now=now, alive=loop.time() - said_at >= ALIVE_SECONDS):
+            found, now = self._step(story, query)
+            if news := story.take(found, now=now, alive=loop.time() - said_at >= ALIVE_SECONDS):
                 async with asyncio.timeout(SLOW_SECONDS):
                     await response.write(news)
                 said_at = loop.time()

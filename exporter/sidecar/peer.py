@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
@@ -56,12 +57,13 @@ class Peer(asyncio.Protocol):
         self._most = most
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpRequestParser(self)
-        self._waiting: list[tuple[Asked, bool]] = []
+        self._waiting: list[tuple[Asked | Reply, str]] = []
         self._work: asyncio.Task[None] | None = None
         self._begin()
         self._size = 0
         self._in_head = False
         self._full = False
+        self._deaf = False
         self._ending = False
         self._since = time.monotonic()
 
@@ -80,7 +82,7 @@ class Peer(asyncio.Protocol):
             self._work.cancel()
 
     def data_received(self, data: bytes) -> None:
-        if self._ending:
+        if self._ending or self._deaf:
             return None
         if not self._in_head and not self._waiting:
             self._since = time.monotonic()
@@ -90,7 +92,7 @@ class Peer(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             return None  # answered as if it had not asked for another protocol, and closed
         except httptools.HttpParserError:
-            return self._refuse(400)
+            return None if self._deaf else self._refuse(400)  # behind a last request may stand anything
         if self._size > _HEAD_AT_MOST or len(self._waiting) > _WAITING_AT_MOST:
             return self._refuse(431)
         return None
@@ -140,9 +142,10 @@ class Peer(asyncio.Protocol):
         self._in_head = False
         self._size = 0
         method = self._parser.get_method().decode("latin-1")
-        path = self._path.partition(b"?")[0].decode("latin-1")
         keep = self._parser.should_keep_alive() and not self._parser.should_upgrade()
-        self._waiting.append((Asked(method, path, self._authorization), keep))
+        self._deaf = not keep
+        connection = "close" if not keep else "keep-alive" if self._parser.get_http_version() == "1.0" else ""
+        self._waiting.append((Asked(method, _path(self._path), self._authorization), connection))
         self._next()
 
     # --- answers, one after another -------------------------------------------------------------------------------------------
@@ -151,11 +154,11 @@ class Peer(asyncio.Protocol):
         if self._work is None and self._waiting and not (self._full or self._ending):
             self._work = asyncio.create_task(self._answer(*self._waiting.pop(0)))
 
-    async def _answer(self, asked: Asked, keep: bool) -> None:
-        reply = await self._reply(asked)
+    async def _answer(self, asked: Asked | Reply, connection: str) -> None:
+        reply = asked if isinstance(asked, Reply) else await self._reply(asked)
         self._work = None
         self._since = time.monotonic()
-        self._write(reply, keep=keep, bare=asked.method == "HEAD")
+        self._write(reply, connection, bare=isinstance(asked, Asked) and asked.method == "HEAD")
         self._next()
 
     async def _reply(self, asked: Asked) -> Reply:
@@ -169,19 +172,29 @@ class Peer(asyncio.Protocol):
             return Reply(500, b"internal error; see the log\n")
 
     def _refuse(self, status: int) -> None:
-        if self._work is None:
-            self._write(Reply(status), keep=False, bare=False)
-        else:
-            self.drop()
+        """Say so after the answers to what came before, and hear no more."""
+        self._deaf = True
+        self._waiting.append((Reply(status), "close"))
+        self._next()
 
-    def _write(self, reply: Reply, *, keep: bool, bare: bool) -> None:
+    def _write(self, reply: Reply, connection: str, *, bare: bool) -> None:
+        """`connection`: what is said of its end, "" = it goes on, as is usual."""
         if self._transport is None or self._transport.is_closing():
             return
         head = [f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}", f"Content-Type: {reply.content_type}",
                 f"Content-Length: {len(reply.body)}", "Cache-Control: no-store",
-                *(f"{name}: {value}" for name, value in reply.headers), *([] if keep else ["Connection: close"])]  # fmt: skip
+                *(f"{name}: {value}" for name, value in reply.headers),
+                *([f"Connection: {connection}"] if connection else [])]  # fmt: skip
         self._transport.write("\r\n".join(head).encode() + b"\r\n\r\n" + (b"" if bare else reply.body))
-        if not keep:
+        if connection == "close":
             self._ending = True
             self._waiting.clear()
             self._transport.close()
+
+
+def _path(target: bytes) -> str:
+    """The path that was asked for; a client may name the whole URL, as it would to a proxy."""
+    if target[:7].lower() == b"http://" or target[:8].lower() == b"https://":
+        with suppress(httptools.HttpParserInvalidURLError):
+            target = httptools.parse_url(target).path or b"/"
+    return target.partition(b"?")[0].decode("latin-1")

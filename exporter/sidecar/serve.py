@@ -11,12 +11,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+from collector.auth import Secrets, Tls, make_context, stamp
 from collector.clock import Clock, SystemClock
 from collector.details import ask
 from collector.health import Limits
 from collector.http import open_fetch
 from collector.lanes import Reader
 from collector.model import Target
+from collector.reasons import ReadError
 from collector.state import State
 from exporter.log import say
 from exporter.sidecar.guard import Guard, ServerContext, ServerTls
@@ -34,7 +36,7 @@ _LOOK_SECONDS = 1.0
 
 
 class ListenError(Exception):
-    """The address cannot be listened on, or a file for it cannot be used."""
+    """The address cannot be listened on, or a file that was named cannot be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,7 @@ class Running:
 async def running(plan: Plan, clock: Clock | None = None) -> AsyncIterator[Running]:
     """A sidecar for as long as the block lasts. ListenError when it cannot be served."""
     clock = clock or SystemClock()
+    _check_engine_files(plan.target)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(open_fetch(deadline_seconds=plan.pace.budget, max_body=_MAX_BODY))
         state = State(cluster="", limits=Limits(full_interval=plan.pace.whole_every))
@@ -122,6 +125,22 @@ async def serve(plan: Plan) -> None:
         say(_log, logging.INFO, "serving", url=sidecar.base + plan.path, engine=plan.target.url)
         await stop.wait()
         say(_log, logging.INFO, "stopping")
+
+
+def _check_engine_files(target: Target) -> None:
+    """What is not there at the start is a mistake, not a file that is being replaced."""
+    tls = target.tls or Tls()
+    try:
+        Secrets().header(target.auth)
+        stamp(*tls.files)
+    except (OSError, ReadError) as error:
+        told = error.detail if isinstance(error, ReadError) else str(error)
+        raise ListenError(f"cannot read the engine with these files: {told}") from error
+    try:
+        if tls.files:
+            make_context(tls)
+    except (OSError, ValueError) as error:  # names no file
+        raise ListenError(f"cannot read the engine with {', '.join(tls.files)}: {error}") from error
 
 
 async def _listen(stack: AsyncExitStack, plan: Plan, through: Through, peers: set[Peer]) -> tuple[str, ServerContext | None]:

@@ -126,6 +126,19 @@ def test_files_that_are_not_there_are_said(tmp_path: Path) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize("flag", ["--engine-bearer-file", "--engine-ca-file", "--engine-cert-file"])
+@pytest.mark.parametrize("content", [None, "\n"])
+def test_engine_files_that_cannot_be_used_are_said(flag: str, content: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "engine-file"
+    if content is not None:
+        path.write_text(content)
+    done = run("serve", "--role", "sidecar", "--listen", "127.0.0.1:0", "--engine-url", "https://127.0.0.1:1", flag, str(path))
+    assert done.code == 1
+    assert "cannot read the engine with" in done.err
+    assert str(path) in done.err
+    assert "Traceback" not in done.err
+
+
 def test_the_cluster_still_needs_its_configuration() -> None:
     done = run("serve")
     assert done.code == 2

@@ -229,3 +229,39 @@ def half_closed() -> Iterator[str]:
         finally:
             ending.set()
             thread.join()
+
+
+@contextmanager
+def dripping(head: bytes, piece: bytes, *, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Answers each connection with a beginning, then a byte now and then for ever: each single read is quick."""
+    ending = threading.Event()
+
+    def drip(guest: socket.socket) -> None:
+        try:
+            with server_context(*tls).wrap_socket(guest, server_side=True) if tls else guest as own:
+                own.recv(65536)
+                own.sendall(head)
+                while not ending.wait(0.02):
+                    own.sendall(piece)
+        except OSError:
+            pass  # the other side went, as it should
+
+    def meet() -> None:
+        while not ending.is_set():
+            try:
+                guest, _ = door.accept()
+            except TimeoutError:
+                continue
+            threads.append(threading.Thread(target=drip, args=(guest,)))
+            threads[-1].start()
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        door.settimeout(0.05)
+        threads = [threading.Thread(target=meet)]
+        threads[0].start()
+        try:
+            yield f"http{'s' if tls else ''}://127.0.0.1:{door.getsockname()[1]}"
+        finally:
+            ending.set()
+            for thread in threads:
+                thread.join()

@@ -16,6 +16,7 @@ from aiohttp.test_utils import TestServer
 from exporter import feed
 from exporter.config import parse_config
 from exporter.hub import Hub
+from exporter.publish.stream import step
 from exporter.server import make_server
 from tests.conftest import FakeClock
 from tests.make import failure, reading, target, values
@@ -87,6 +88,34 @@ async def test_many_streams_look_at_the_state_as_often_as_one(clock: FakeClock, 
             assert (await next_event(stream.content))[0] == "changes"
 
 
+async def test_many_streams_compare_once_a_change_and_never_without(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    def counted(before: Any, entries: Any, *, number: int, now: float) -> feed.Step:
+        compared.append(number)
+        return step(before, entries, number=number, now=now)
+
+    monkeypatch.setattr(feed, "step", counted)
+    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(feed, "ALIVE_SECONDS", 0.05)
+    async with served(clock) as (hub, url), aiohttp.ClientSession() as session, AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(session.get(f"{url}/picker/v1/stream?pool=chat")) for _ in range(20)]
+        for stream in streams:
+            await next_event(stream.content)
+        compared.clear()
+        for stream in streams:
+            assert (await next_event(stream.content))[0] == "alive"
+        assert compared == [], "nothing changed"
+        busy(hub, A, waiting=9)
+        told = []
+        for stream in streams:
+            while (found := await next_event(stream.content))[0] == "alive":
+                pass
+            told.append((found[0], [one["requests_waiting"] for one in found[1]["endpoints"]]))
+        assert told == [("changes", [9])] * 20
+        assert len(compared) < len(streams) / 2, "once a turn in which streams wake, not once a stream"
+
+
 async def test_the_head_of_a_stream_is_refused(clock: FakeClock) -> None:
     async with served(clock) as (_, url), aiohttp.ClientSession() as session, session.head(f"{url}/picker/v1/stream") as response:
         assert response.status == 405
@@ -124,7 +153,7 @@ async def test_a_reader_that_does_not_read_is_let_go_of(clock: FakeClock, monkey
 
     hub = Hub(parse_config("cluster: test").with_targets((A,)), clock)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(feed.Feed(hub)._tell(Deaf(), []), 5)
+        await asyncio.wait_for(feed.Feed(hub)._tell(Deaf(), ()), 5)
 
 
 async def test_a_pods_page_in_the_pickers_names(clock: FakeClock) -> None:

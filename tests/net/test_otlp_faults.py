@@ -25,6 +25,7 @@ from tests.net.otlp_back_ends import (
     Fault,
     back_end_for,
     black_hole,
+    dripping,
     half_closed,
     http_back_end,
 )
@@ -137,6 +138,29 @@ def test_silence_ends_at_the_timeout(protocol: str, hole: object) -> None:
         told = failure(one, Ready(snapshot()))
         assert told.reason in {"timeout", "connection_lost", "unavailable"}
         assert told.again
+        assert time.monotonic() - begun < PATIENCE_SECONDS
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize(
+    "head",
+    [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n",
+     b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"],
+    ids=["headers", "body", "body to the end"],
+)  # fmt: skip
+def test_an_answer_that_drips_ends_with_the_timeout(
+    head: bytes, secure: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = None
+    if secure:
+        ours = Authority(tmp_path, "ours")
+        tls = ours.issue("back-end")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(ours.file))
+    with dripping(head, b"x", tls=tls) as url, courier(url, "http/protobuf", timeout=QUICK) as one:
+        begun = time.monotonic()
+        for _ in range(2):
+            told = failure(one, Ready(snapshot()))
+            assert (told.reason, told.again) == ("timeout", True)
         assert time.monotonic() - begun < PATIENCE_SECONDS
 
 

@@ -108,7 +108,7 @@ def started(path: Path, folder: Path, back_end: BackEnd, victoria: Running, **mo
     config = with_stand_ins(path, folder, back_end.url)
     with programs.start_collector(config, folder, environment) as (collector, variables):
         yield variables
-        assert not re.search("deprecat", collector.log.read_text(encoding="utf-8")), "a name that is on its way out"
+        assert not re.search("deprecat|in a future release", collector.log.read_text(encoding="utf-8")), "what is on its way out"
 
 
 def arrived(back_end: BackEnd) -> set[str]:

@@ -179,6 +179,23 @@ def test_a_missing_key_is_named(text: str, key: str) -> None:
             targets("{pool: p, role: x, urls: ['http://h:1']}"),
             "static_targets[0].role: expected one of both, prefill, decode, got 'x'",
         ),
+        (
+            targets(r'{pool: "p\n# evil", urls: ["http://h:1"]}'),
+            r"static_targets[0].pool: expected a text without control characters, got 'p\n# evil'",
+        ),
+        (
+            targets(r'{pool: p, namespace: "n\u2028", urls: ["http://h:1"]}'),
+            r"static_targets[0].namespace: expected a text without control characters, got 'n\u2028'",
+        ),
+        (r'cluster: "c\e[2J"', r"cluster: expected a text without control characters, got 'c\x1b[2J'"),
+        (
+            r'cluster: {name: c, region: "r\n"}',
+            r"cluster.region: expected a text without control characters, got 'r\n'",
+        ),
+        (
+            'cluster: c\npicker: {endpoints_files: [{pool: "p\\n", namespace: n, path: e.yaml}]}',
+            r"picker.endpoints_files[0].pool: expected a text without control characters, got 'p\n'",
+        ),
         ("cluster: ''", "cluster: expected a name, got an empty text"),
         ("cluster: {name: '  '}", "cluster: expected a name, got an empty text"),
         ("cluster: c\nsaturation: {requests_waiting: 0}", "saturation.requests_waiting: expected a number above 0, got 0"),

@@ -46,6 +46,29 @@ def test_usage_is_a_ratio_in_spite_of_its_name(read: Any) -> None:
     }
 
 
+RUNNING = ('vllm:num_requests_running{engine="0"} 3', 'vllm:num_requests_running{engine="1"} 4')
+
+
+def test_a_family_without_a_rank_that_the_page_shows_is_left_out(read: Any) -> None:
+    """The rest of it would look like the whole: a queue, or a cache, of one rank alone."""
+    found = read(*RUNNING, 'vllm:num_requests_waiting{engine="0"} 50', 'vllm:kv_cache_usage_perc{engine="1"} 0.1')
+    assert found.gauges == {"requests_running": 7}
+    assert found.damaged == {"requests_waiting", "kv_cache_usage_ratio"}
+
+
+@pytest.mark.parametrize("other", [(), ('vllm:num_requests_waiting{engine="0"} 5', 'vllm:num_requests_waiting{engine="1"} 1'),
+                                   ("vllm:num_requests_waiting 6",)], ids=["absent", "whole", "without ranks"])  # fmt: skip
+def test_a_family_with_all_ranks_or_none_stays(read: Any, other: tuple[str, ...]) -> None:
+    found = read(*RUNNING, *other)
+    assert found.gauges == {"requests_running": 7, **({"requests_waiting": 6} if other else {})}
+    assert found.damaged == frozenset()
+
+
+def test_an_sglang_page_without_a_rank_of_its_queue_has_no_queue(read: Any) -> None:
+    ranks = [f'sglang:num_running_reqs{{{SGLANG},tp_rank="{rank}",dp_rank="{rank}"}} 2' for rank in (0, 1)]
+    assert read(*ranks, f'sglang:num_queue_reqs{{{SGLANG},tp_rank="0",dp_rank="0"}} 9').gauges == {"requests_running": 4}
+
+
 def test_a_usage_of_73_is_left_out_and_not_divided(understand_page: Any) -> None:
     reading = understand_page(f"vllm:kv_cache_usage_perc{{{VLLM}}} 73\nvllm:num_requests_running{{{VLLM}}} 1\n")
     [values] = reading.rows.values()

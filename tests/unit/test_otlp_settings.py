@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from exporter.config import ConfigError, parse_config
+from exporter.publish.otlp.headers import HeaderFiles
 from exporter.publish.otlp.settings import Settings
+from exporter.publish.outbox import Unsent
 
 
 def settings(section: str, **environment: str) -> Settings:
@@ -77,6 +79,8 @@ def test_what_is_written_is_meant(section: str, environment: dict[str, str], key
         ("{view: all}", {}, ["otlp.view", "gen_ai"]),
         ("{queue: 0}", {}, ["otlp.queue", "1 or more"]),
         ("{header_files: {'bad name': x}}", {}, ["otlp.header_files", "bad name"]),
+        ("{protocol: grpc, header_files: {key-bin: x}}", {}, ["otlp.header_files", "-bin", "key-bin"]),
+        ("{header_files: {Key-Bin: x}}", {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ["otlp.header_files", "Key-Bin"]),
         ("{aws_region: 'Europe (Ireland)'}", {}, ["otlp.aws_region", "us-east-1"]),
         ("{aws_region: us-east-1, header_files: {Authorization: x}}", {}, ["otlp.header_files", "otlp.aws_region"]),
         ("{aws_region: us-east-1, protocol: grpc}", {}, ["otlp.aws_region", "http/protobuf"]),
@@ -88,6 +92,38 @@ def test_what_cannot_be_meant_is_named(section: str, environment: dict[str, str]
     for word in words:
         assert word in str(error.value)
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "value", "words"),
+    [
+        ("grpc", "hunter2\xe9", "plain ASCII"),
+        ("grpc", "hunter2\nhunter2", "one line"),
+        ("http/protobuf", "hunter2\nx", "one line"),
+    ],
+)
+def test_a_header_that_can_never_be_sent_is_refused_at_the_start(tmp_path: Path, protocol: str, value: str, words: str) -> None:
+    (tmp_path / "key").write_text(value, encoding="latin-1")
+    with pytest.raises(ConfigError) as error:
+        parse_config(f"cluster: c\notlp: {{protocol: {protocol}, header_files: {{x-key: key}}}}", folder=tmp_path)
+    assert f"otlp.header_files.x-key: {tmp_path / 'key'}: expected {words}" in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
+def test_a_header_beyond_ascii_goes_over_http(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("caf\xe9\n", encoding="latin-1")
+    assert parse_config("cluster: c\notlp: {header_files: {x-key: key}}", folder=tmp_path).otlp is not None
+
+
+def test_a_header_that_becomes_unfit_for_grpc_leaves_the_last_one_in_use(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("good")
+    headers = HeaderFiles({"x-key": str(path)}, ascii_only=True)
+    assert headers.read() == {"x-key": "good"}
+    path.write_text("caf\xe9 longer", encoding="latin-1")
+    assert headers.read() == {"x-key": "good"}
+    with pytest.raises(Unsent, match="plain ASCII"):
+        HeaderFiles({"x-key": str(path)}, ascii_only=True).read()
 
 
 def test_a_process_without_the_section_loads_none_of_it() -> None:

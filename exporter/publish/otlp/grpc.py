@@ -47,7 +47,7 @@ class GrpcSender:
     """Sends one request at a time; call from one thread."""
 
     def __init__(self, settings: Settings, provider: MeterProvider | None = None) -> None:
-        self._headers = HeaderFiles(settings.header_files)
+        self._headers = HeaderFiles(settings.header_files, ascii_only=True)
         options: Any = (("grpc.max_reconnect_backoff_ms", _LONGEST_RECONNECT_PAUSE_MS),)
         self._exporter = OTLPMetricExporter(
             endpoint=settings.endpoint or None, timeout=settings.timeout, channel_options=options, meter_provider=provider,

@@ -1,7 +1,6 @@
 """OTLP over HTTP: the SDK's exporter on a requests session of ours, which gives each request one attempt and hears the answer."""
 
 import gzip
-import time
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from requests import PreparedRequest, Response
 from requests.auth import AuthBase
 
 from exporter.publish.otlp.answers import Taken, of_status, taken
+from exporter.publish.otlp.deadline import Cuttable
 from exporter.publish.otlp.headers import HeaderFiles
 from exporter.publish.otlp.settings import Settings
 from exporter.publish.outbox import Unsent
@@ -33,6 +33,9 @@ class OneTry(requests.Session):
     def __init__(self, steps: Sequence[Callable[[PreparedRequest], None]], *, timeout_seconds: float) -> None:
         super().__init__()
         self.auth = _Untouched()
+        self._adapter = Cuttable()
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, self._adapter)
         self.answer = Taken()
         self.failure: Unsent | None = None
         self._steps = steps
@@ -51,14 +54,19 @@ class OneTry(requests.Session):
         raise self.failure
 
     def _send(self, request: PreparedRequest, **options: Any) -> Response:
-        deadline = time.monotonic() + self._timeout_seconds
         for step in self._steps:
             step(request)
         if isinstance(self.verify, str):
             options["verify"] = self.verify  # requests would prefer its own variables to an authority that was named
-        response = super().send(request, **{**options, "allow_redirects": False, "stream": True})
-        with response:
-            body = _read(response, deadline)
+        with self._adapter.within(self._timeout_seconds) as over:
+            try:
+                with super().send(request, **{**options, "allow_redirects": False, "stream": True}) as response:
+                    body = _read(response)
+            except OSError:
+                if not over.is_set():
+                    raise
+            if over.is_set():
+                raise Unsent("timeout", "the answer came too slowly")
         if not 200 <= response.status_code < 300:
             raise of_status(response.status_code, response.headers, body)
         self.answer = taken(body)
@@ -72,15 +80,13 @@ class _Untouched(AuthBase):
         return request
 
 
-def _read(response: Response, deadline: float) -> bytes:
-    """The body up to a cap; the read timeout bounds one read only, the deadline all of them."""
+def _read(response: Response) -> bytes:
+    """The body up to a cap."""
     body = b""
     for part in response.iter_content(4096):
         body += part
         if len(body) >= MOST_ANSWER_BYTES:
             break
-        if time.monotonic() > deadline:
-            raise Unsent("timeout", "the answer came too slowly")
     return body
 
 

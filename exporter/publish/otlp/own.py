@@ -71,9 +71,13 @@ class Own:
 
         return observe
 
+    def _start(self, at: int) -> int:
+        """A clock that was set back must not put a start after its point."""
+        return min(self._began, at)
+
     def _relay(self, family: Family, at: int) -> Metric:
         kind = Kind.COUNTER if family.type == "counter" else Kind.GAUGE
-        start = self._began if kind is Kind.COUNTER else 0
+        start = self._start(at) if kind is Kind.COUNTER else 0
         points = [number_point(sample.value, attributes(sample.labels.keys(), sample.labels.values()), start, at)
                   for sample in family.samples]  # fmt: skip
         name = _name(family)
@@ -90,7 +94,7 @@ class Own:
             total = next(one.value for one in samples if one.name.endswith("_sum"))
             own = attributes((key for key, _ in labels), (value for _, value in labels))
             points.append(histogram_point([bound for bound, _ in buckets[:-1]], tuple(count for _, count in buckets), total, own,
-                                          self._began, at))  # fmt: skip
+                                          self._start(at), at))  # fmt: skip
         if points:
             yield metric_of(family.name, Kind.HISTOGRAM, points, unit=_unit(family.name), help_text=family.documentation)
 

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from exporter.publish.otlp.headers import value_in
 from exporter.schema import Otlp
 from exporter.units import parse_duration, show_duration
 
@@ -63,7 +65,7 @@ def read_settings(section: Otlp, folder: str, environment: Mapping[str, str]) ->
         timeout=_timeout(section.timeout, environment),
         temporality="delta" if temporality == "lowmemory" else temporality,
         compression=compression,
-        header_files={_header(name): os.path.join(folder, path) for name, path in section.header_files.items()},
+        header_files=_header_files(section.header_files, folder, protocol),
         gen_ai=section.view == "gen_ai",
         aws_region=region,
         queue=section.queue,
@@ -134,10 +136,20 @@ def _duration(key: str, written: Any) -> float:
         raise ValueError(f"{key}: {error}") from error
 
 
-def _header(name: str) -> str:
-    if not name or not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
-        raise ValueError(f"otlp.header_files: expected names of headers such as authorization, got {name!r}")
-    return name
+def _header_files(files: Mapping[str, str], folder: str, protocol: str) -> dict[str, str]:
+    for name in files:
+        if not name or not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
+            raise ValueError(f"otlp.header_files: expected names of headers such as authorization, got {name!r}")
+        if protocol == GRPC and name.lower().endswith("-bin"):
+            raise ValueError(f"otlp.header_files: gRPC keeps names in -bin for binary values, got {name!r}")
+    found = {name: os.path.join(folder, path) for name, path in files.items()}
+    for name, path in found.items():
+        with suppress(OSError):  # not there yet: asked for again at each push
+            try:
+                value_in(path, ascii_only=protocol == GRPC)
+            except ValueError as error:
+                raise ValueError(f"otlp.header_files.{name}: {path}: {error}") from None
+    return found
 
 
 def _region(name: str) -> str:

@@ -131,7 +131,9 @@ def test_the_collector_passes_the_page_on(form: Format, frozen: FrozenPage, demo
         assert frozen.answered[job] is form
         assert own["up"] == 1
         assert own["scrape_samples_scraped"] == own["scrape_samples_post_metric_relabeling"] == len(page)
-        assert differences(page, collect(one for one in jobs_passed[job] if not OWN.fullmatch(one[0]))) == []
+        # Quantiles over a window are summaries without a count, which the Collector's receiver leaves out, whole.
+        kept = {series: number for series, number in page.items() if "quantile" not in dict(series)}
+        assert differences(kept, collect(one for one in jobs_passed[job] if not OWN.fullmatch(one[0]))) == []
         assert ("up", 1.0) in [(name, number) for name, _, number in jobs_passed["llm-fleet"]]
         address = (tmp_path / "own").read_text(encoding="utf-8")
         telemetry = requests.get(f"http://{address}/metrics", timeout=10).text

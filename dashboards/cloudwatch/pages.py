@@ -1,6 +1,6 @@
 """Every board that reads CloudWatch."""
 
-from alerts.slo import DEFAULTS, Settings
+from alerts.slo import Settings
 from dashboards.cloudwatch.cluster import cluster
 from dashboards.cloudwatch.model import Page
 from dashboards.cloudwatch.pool import pool
@@ -10,7 +10,3 @@ from dashboards.cloudwatch.sagemaker import sagemaker
 def pages(settings: Settings) -> tuple[Page, ...]:
     """The boards with the limits and objectives that the alarms have by the same settings."""
     return tuple(page(settings) for page in (cluster, pool, sagemaker))
-
-
-PAGES: tuple[Page, ...] = pages(DEFAULTS)
-"""The boards that ship."""

@@ -15,7 +15,7 @@ from collector.naming import CLOUDWATCH_NAMESPACE
 from collector.signals import Level
 from collector.state import State
 from dashboards.cloudwatch.lines import Line
-from dashboards.cloudwatch.pages import PAGES
+from dashboards.cloudwatch.pages import pages
 from exporter.commands.cloudwatch_pools import choose
 from exporter.commands.engine import as_of
 from exporter.config import parse_config
@@ -89,7 +89,7 @@ def statistic(stand_in: StandIn, stat: dict[str, Any]) -> float | None:
 def test_every_line_of_every_board_finds_a_metric_with_just_its_dimensions(told: tuple[StandIn, Any]) -> None:
     sent = {(namespace, name, frozenset(dimensions)) for namespace, name, dimensions in told[0].store.bins}
     missing = []
-    for page in PAGES:
+    for page in pages(DEFAULTS):
         for panel in (panel for row in page.board.rows for panel in row.panels):
             for one in panel.queries:
                 assert isinstance(one, Line)

@@ -12,16 +12,16 @@ from collector.naming import CLOUDWATCH_NAMESPACE, CLOUDWATCH_SIGNALS, cloudwatc
 from collector.signals import SIGNALS, Level
 from dashboards.cloudwatch.lines import Line, choices, line
 from dashboards.cloudwatch.native import MOST_ALARMS, body
-from dashboards.cloudwatch.pages import PAGES, pages
+from dashboards.cloudwatch.pages import pages
 from dashboards.cloudwatch.search import exactly, math, search
 from dashboards.model import Draw
 from tests.strict_body import complaints
 
 ARN = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:one"
-BODIES = {page.name: body(page, region="us-east-1", alarms=[ARN]) for page in PAGES}
+BODIES = {page.name: body(page, region="us-east-1", alarms=[ARN]) for page in pages(DEFAULTS)}
 
 bodies = pytest.mark.parametrize("shown", BODIES.values(), ids=BODIES.keys())
-each_page = pytest.mark.parametrize("page", PAGES, ids=BODIES.keys())
+each_page = pytest.mark.parametrize("page", pages(DEFAULTS), ids=BODIES.keys())
 
 
 def lines(page):
@@ -36,7 +36,7 @@ def test_a_strict_reader_has_nothing_to_say(shown):
 
 @pytest.mark.parametrize("region", ["eu-central-1", "us-gov-west-1", "cn-north-1", "ap-southeast-2"])
 def test_bodies_are_good_in_every_region_and_namespace(region):
-    for page in PAGES:
+    for page in pages(DEFAULTS):
         assert complaints(body(page, region=region, namespace="My Company/LLM (prod)")) == []
 
 
@@ -50,12 +50,12 @@ def test_the_first_widget_says_that_the_board_is_generated(shown):
 @bodies
 def test_alarms_are_shown_only_where_there_are_any(shown):
     assert [widget["properties"]["alarms"] for widget in shown["widgets"] if widget["type"] == "alarm"] == [[ARN]]
-    without = [body(page, region="us-east-1") for page in PAGES]
+    without = [body(page, region="us-east-1") for page in pages(DEFAULTS)]
     assert not [widget for one in without for widget in one["widgets"] if widget["type"] == "alarm"]
 
 
 def test_no_more_alarms_are_shown_than_a_widget_takes():
-    many = body(PAGES[0], region="us-east-1", alarms=[f"{ARN}-{at}" for at in range(MOST_ALARMS + 5)])
+    many = body(pages(DEFAULTS)[0], region="us-east-1", alarms=[f"{ARN}-{at}" for at in range(MOST_ALARMS + 5)])
     assert complaints(many) == []
 
 
@@ -74,7 +74,7 @@ UNSHOWN = {"inter_token_latency_seconds_exact": "its mean says little: a batch t
 
 @pytest.mark.parametrize("level", [Level.POOL, Level.CLUSTER])
 def test_everything_that_is_sent_is_shown_or_left_out_for_a_reason(level):
-    shown = {one.metric for page in PAGES for one in lines(page)}
+    shown = {one.metric for page in pages(DEFAULTS) for one in lines(page)}
     sent = {f"{name}{suffix}": cloudwatch_name(name, level) + suffix for name in CLOUDWATCH_SIGNALS
             for suffix in (("", "_exact", "_overflow") if SIGNALS[name].ladder else ("",))}  # fmt: skip
     assert {name for name, metric in sent.items() if metric not in shown} == set(UNSHOWN)
@@ -136,8 +136,8 @@ def test_the_board_of_managed_endpoints_says_that_it_was_not_verified():
 
 
 def test_names_of_dashboards_are_such_as_cloudwatch_takes():
-    assert all(re.fullmatch("[A-Za-z0-9_-]{1,255}", page.name) for page in PAGES)
-    assert len(BODIES) == len(PAGES)
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,255}", page.name) for page in pages(DEFAULTS))
+    assert len(BODIES) == len(pages(DEFAULTS))
 
 
 @pytest.mark.parametrize(("value", "searched"), [
@@ -247,7 +247,7 @@ def test_the_strict_reader_finds_what_is_wrong(change):
 
 
 def test_every_way_to_draw_has_a_view_in_cloudwatch():
-    used = {panel.draw for page in PAGES for row in page.board.rows for panel in row.panels}
+    used = {panel.draw for page in pages(DEFAULTS) for row in page.board.rows for panel in row.panels}
     assert used <= {Draw.LINES, Draw.STACK, Draw.STAT}
 
 

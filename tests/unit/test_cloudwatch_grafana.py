@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from alerts.slo import DEFAULTS
 from collector.naming import LEVEL_LABELS
 from collector.signals import Level
 from dashboards.boards import BOARDS
@@ -14,11 +15,11 @@ from dashboards.cloudwatch.door import SOURCE_TYPE, through_the_door
 from dashboards.cloudwatch.grafana import SOURCE, board_of
 from dashboards.cloudwatch.lines import Line
 from dashboards.cloudwatch.native import body
-from dashboards.cloudwatch.pages import PAGES
+from dashboards.cloudwatch.pages import pages
 from dashboards.cloudwatch.render import write
 
 ROOT = Path(__file__).parents[2]
-DRAWN = {page.board.uid: board_of(page) for page in PAGES}
+DRAWN = {page.board.uid: board_of(page) for page in pages(DEFAULTS)}
 DOOR = {board["uid"]: board for board in through_the_door()}
 
 boards = pytest.mark.parametrize("board", DRAWN.values(), ids=DRAWN.keys())
@@ -57,13 +58,13 @@ def test_no_statistic_can_turn_into_average(board):
 
 
 def test_statistics_are_those_of_the_lines():
-    for page in PAGES:
+    for page in pages(DEFAULTS):
         wanted = [query.statistic for row in page.board.rows for panel in row.panels for query in panel.queries]
         assert [target["statistic"] for target in targets(DRAWN[page.board.uid]) if "statistic" in target] == wanted
 
 
 def test_grafana_and_cloudwatch_show_the_same_panels_of_the_same_metrics():
-    for page in PAGES:
+    for page in pages(DEFAULTS):
         native = [widget["properties"]["title"].partition(" (")[0] for widget in body(page, region="us-east-1")["widgets"]
                   if widget["type"] == "metric"]  # fmt: skip
         grafana = [panel["title"] for panel in DRAWN[page.board.uid]["panels"] if panel["type"] not in ("row", "text")]
@@ -175,5 +176,9 @@ def test_uids_are_unique_among_all_boards():
 
 def test_all_queries_are_lines():
     assert all(
-        isinstance(query, Line) for page in PAGES for row in page.board.rows for panel in row.panels for query in panel.queries
+        isinstance(query, Line)
+        for page in pages(DEFAULTS)
+        for row in page.board.rows
+        for panel in row.panels
+        for query in panel.queries
     )

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import yaml
+from click import Choice
 
 from collector.scoring import Full
+from exporter.commands.picker_config import render_picker_config
 from exporter.config import parse_config
 from exporter.picker.bundle import PICKERS, PROFILES, Unfit, Wish, bundle
 from exporter.single import picker_configs
@@ -104,3 +106,10 @@ async def test_a_pool_whose_engine_nobody_tells_is_named() -> None:
         files, unseen = await picker_configs(parse_config("cluster: c").with_targets((silent, known)), Wish())
     assert sorted(files) == ["serving-chat.yaml", "serving-other.yaml"]
     assert unseen == ["serving/chat"]
+
+
+def test_the_command_offers_every_picker_and_profile() -> None:
+    offered = {
+        option.name: list(option.type.choices) for option in render_picker_config.params if isinstance(option.type, Choice)
+    }
+    assert offered == {"picker": list(PICKERS), "profile": list(PROFILES)}
